@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ...replay.narration.formatting import counted, instant, interval, iso, shortened
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import folded, print_colored, visible, width_of
-from .common import log_of, safe_url
-from .time_window import here
+from .common import safe_url, selected_log
+from .time_window import local_timezone
 
 if TYPE_CHECKING:
     from attrs import Attribute
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _INDENT = 4
 """The number of columns by which continuation lines are indented."""
-SHOWN = 20
+MAX_FINDINGS = 20
 """The number of findings of each kind that are printed without -all."""
 
 AUDIT = command_table("audit")
@@ -35,7 +35,7 @@ def audit(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both name a log; name only one")
     from ..runtime.queries import Queries
 
-    url = arguments.words[0] if arguments.words else log_of(arguments)
+    url = arguments.words[0] if arguments.words else selected_log(arguments)
     if os.path.isdir(url):
         raise ToolError(
             f"poolbook audit: {url} is a folder, not a log; `poolbook import {url} -log audit.db` imports it into one"
@@ -44,12 +44,14 @@ def audit(argv: Sequence[str]) -> int:
         from .usage import print_preemptions
 
         with Queries(url) as queries:
-            return print_preemptions(queries, here(), arguments.has("json"))
+            return print_preemptions(queries, local_timezone(), arguments.has("json"))
     result = Queries(url).audit()
     if arguments.has("json"):
         print(json.dumps(as_json(safe_url(url), result), indent=2))
     else:
-        first, *details = report(safe_url(url), result, here(), None if arguments.has("all") else SHOWN)
+        first, *details = report(
+            safe_url(url), result, local_timezone(), None if arguments.has("all") else MAX_FINDINGS
+        )
         width = width_of()
         print_colored(folded(first, width))
         for line in details:
@@ -57,7 +59,7 @@ def audit(argv: Sequence[str]) -> int:
     return 0 if result.sound else 1
 
 
-def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = SHOWN) -> Iterator[str]:
+def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = MAX_FINDINGS) -> Iterator[str]:
     """Yield the lines of an audit report, the verdict first. `limit`: the number of findings of each kind; None:
     all."""
     yield f"{name}: {verdict(audit)}"
@@ -224,7 +226,7 @@ _KEYS = (
     "transitions", "letters", "beyond", "undocumented", "jobs", "violations", "contradictions", "quarantined", "gaps",
     "unaccounted", "noted", "lost", "repeated", "torn",
 )  # fmt: skip
-_INSTANTS = frozenset({"at", "began", "ended", "since", "until"})
+_TIME_FIELDS = frozenset({"at", "began", "ended", "since", "until"})
 
 
 def as_json(name: str, audit: Audit) -> dict[str, object]:
@@ -232,7 +234,7 @@ def as_json(name: str, audit: Audit) -> dict[str, object]:
     from attrs import asdict
 
     def written(_: object, field: Attribute[Any] | None, value: Any) -> Any:
-        if field is None or field.name not in _INSTANTS:
+        if field is None or field.name not in _TIME_FIELDS:
             return value
         return iso(value) if value or field.name == "at" else None
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ..runtime.queries import RunningProcess
 
 DEFAULT_LOG = "pool.db"
-_ONE_POOL: Final = "a log is one pool; use -log for another"
+_ONE_POOL_TEXT: Final = "a log is one pool; use -log for another"
 
 
 def default_log() -> str:
@@ -54,9 +54,9 @@ def is_this_pool(name: str) -> bool:
     return name.lower().rpartition("@")[2].partition(":")[0] in ("localhost", "127.0.0.1", host_name().lower())
 
 
-ADDRESSES: Final = frozenset({"addr", "address"})
+ADDRESS_OPTIONS: Final = frozenset({"addr", "address"})
 """Options that name a pool by the address of a daemon."""
-NO_RECORD: Final = "Error: Collector has no record of schedd/submitter\n"
+NO_SCHEDD_RECORD: Final = "Error: Collector has no record of schedd/submitter\n"
 _DAEMONS: Final = {"condor_vacate": "startd"} | dict.fromkeys(("condor_off", "condor_on", "condor_reconfig"), "master")
 
 
@@ -83,7 +83,7 @@ def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool
     return text.format(tool=tool, name=name, pool=pool, daemon=daemon, host=host), heading == "explained:"
 
 
-def log_of(arguments: Arguments, *of_pool: str) -> str:
+def selected_log(arguments: Arguments, *of_pool: str) -> str:
     """Return the command's log: the value of -log, POOLBOOK_LOG, or pool.db in the current directory.
 
     :param of_pool: the options that name a pool: `ToolError` is raised if they name another pool
@@ -91,7 +91,7 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
     pool = arguments.value("pool")
     for option in sorted(of_pool, reverse=True):  # like HTCondor's tools, check the pool before the name
         name = arguments.value(option)
-        if name and option in ADDRESSES:
+        if name and option in ADDRESS_OPTIONS:
             if error_text := _address_error(called_tool() or "poolbook", option, name):
                 raise ToolError(error_text)
             name = name[1:-1].partition("?")[0]
@@ -100,7 +100,7 @@ def log_of(arguments: Arguments, *of_pool: str) -> str:
         message, is_explained = unknown_host(name, option, pool)
         if is_explained:
             raise ToolEnded(1, message, "\n")
-        raise NotHere(f"poolbook: unknown host {name}: {_ONE_POOL}", message)
+        raise NotHere(f"poolbook: unknown host {name}: {_ONE_POOL_TEXT}", message)
     return arguments.value("log", default_log())
 
 
@@ -111,7 +111,7 @@ def log_option(url: str) -> str:
     return "" if url == (default_log()) else f" -log {shlex.quote(safe_url(url))}"
 
 
-def called() -> str:
+def poolbook_command() -> str:
     """Return the command as the user would type it."""
     import shutil  # slow to import, and most commands print no command line
 
@@ -122,9 +122,9 @@ def called() -> str:
     return os.path.relpath(program) if os.path.basename(program) == "poolbook" else "poolbook"
 
 
-def calls(useful_calls: Sequence[tuple[str, str]], url: str) -> str:
+def suggested_commands(useful_calls: Sequence[tuple[str, str]], url: str) -> str:
     """Return suggested commands, one per line, each with its purpose."""
-    command, suffix = called(), log_option(url)
+    command, suffix = poolbook_command(), log_option(url)
     return "\n".join(columns([(f"{command} {call}{suffix}", purpose) for call, purpose in useful_calls], width_of()))
 
 
@@ -170,7 +170,7 @@ def job_id(word: str) -> tuple[int, int] | None:
     return None if match is None else (int(match[1]), int(match[2] or 0))
 
 
-def looked_up(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, RunningProcess | None]:
+def job_and_process(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, RunningProcess | None]:
     """Return the ad and the running process of a job in the queue; None for each that does not exist."""
     from ..runtime.queries import Queries
 

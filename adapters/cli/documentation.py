@@ -11,21 +11,21 @@ from importlib import import_module
 from pathlib import Path, PurePath
 from typing import NamedTuple
 
-from ..condor_tools.options import Help, Option, ToolError, ToolSyntax, UsageError, command_table, parse, spelling
+from ..condor_tools.options import Help, Option, ToolError, ToolSyntax, UsageError, command_table, parse, synopsis
 from ..condor_tools.terminal import folded, width_of
-from .main import COMMANDS, PREFIX, SAME, command_named
+from .main import COMMANDS, PREFIX, RENAMED_TOOLS, command_named
 
-FOLDER = Path(__file__).resolve().parents[2] / "docs"
+DOCS_FOLDER = Path(__file__).resolve().parents[2] / "docs"
 """The docs directory, next to the packages in a checkout and in an installation."""
 CONTENTS = "README"
 
 DOC = command_table("doc")
 
 
-def files() -> Mapping[str, Path]:
-    """Return the pages by name, and the examples by file name."""
-    pages = {path.stem: path for path in sorted(FOLDER.glob("*.md"))}
-    return pages | {path.name: path for path in sorted((FOLDER / "examples").iterdir()) if path.is_file()}
+def documentation_files() -> Mapping[str, Path]:
+    """Return the path of each page by its name, and of each example by its file name."""
+    pages = {path.stem: path for path in sorted(DOCS_FOLDER.glob("*.md"))}
+    return pages | {path.name: path for path in sorted((DOCS_FOLDER / "examples").iterdir()) if path.is_file()}
 
 
 def doc(argv: Sequence[str]) -> int:
@@ -34,7 +34,7 @@ def doc(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook doc: name one page, not {' and '.join(arguments.words)}")
     path = _page_file(arguments.words[0] if arguments.words else CONTENTS)
     if arguments.has("folder"):
-        print(path if arguments.words else FOLDER)
+        print(path if arguments.words else DOCS_FOLDER)
     elif arguments.has("json"):
         print(json.dumps({"name": path.name, "file": str(path), "text": path.read_text(encoding="utf-8")}, indent=2))
     elif sys.stdout.isatty():
@@ -50,7 +50,7 @@ def _page_file(word: str) -> Path:
     """Return the file of a page: ``play``, or ``docs/play.md`` as pages refer to each other."""
     from ...domain.suggestions import did_you_mean
 
-    known_files = files()
+    known_files = documentation_files()
     name = PurePath(word).name
     path = known_files.get(name) or known_files.get(name.removesuffix(".md"))
     if path is None:
@@ -59,7 +59,7 @@ def _page_file(word: str) -> Path:
     return path
 
 
-_FILES = re.compile(r"FILE|FOLDER|SCENARIO|\[LOG\]")
+_FILE_ARGUMENTS = re.compile(r"FILE|FOLDER|SCENARIO|\[LOG\]")
 FILE_VALUES = frozenset({"<file>", "<folder>", "<url>"})
 """Placeholders of options whose value is a file name."""
 
@@ -81,7 +81,7 @@ def options_of(command: ToolSyntax) -> Iterator[Option]:
 
 def takes_files(command: ToolSyntax) -> bool:
     """Check whether the command's operands are files or directories."""
-    return _FILES.search(command.usage) is not None
+    return _FILE_ARGUMENTS.search(command.usage) is not None
 
 
 COMPLETION = command_table("completion")
@@ -92,12 +92,12 @@ def completion(argv: Sequence[str]) -> int:
     if len(arguments.words) != 1 or arguments.words[0] not in _SHELLS:
         raise UsageError(f"poolbook completion: name the shell: {', '.join(_SHELLS)}")
     (shell,), tables = arguments.words, [table_of(name) for name in COMMANDS]
-    print("\n".join(_fish(tables)) if shell == "fish" else _completion_script(shell, tables))
+    print("\n".join(_fish_completion(tables)) if shell == "fish" else _completion_script(shell, tables))
     return 0
 
 
 _SHELLS = ("bash", "zsh", "fish")
-_OF_COMMANDS = ("help", "man")
+_COMMANDS_OF_COMMANDS = ("help", "man")
 """Commands whose argument is the name of a command."""
 
 
@@ -107,7 +107,7 @@ def _completed_values() -> dict[tuple[str, str], Sequence[str]]:
     from ...replay.usage.usage_sums import BY
 
     dialects = {(name, "dialect"): tuple(DIALECTS) for name in ("play", "run", "serve")}
-    return {("doc", ""): tuple(files()), ("completion", ""): _SHELLS, ("usage", "by"): BY, **dialects}
+    return {("doc", ""): tuple(documentation_files()), ("completion", ""): _SHELLS, ("usage", "by"): BY, **dialects}
 
 
 def _option_patterns(tables: Sequence[ToolSyntax], files: bool) -> str:
@@ -125,7 +125,7 @@ def _option_patterns(tables: Sequence[ToolSyntax], files: bool) -> str:
 def _name_branches() -> Iterator[str]:
     """Yield the ``case`` branches that replace HTCondor's command names by Poolbook's, for bash and zsh."""
     yield "    case $command in"
-    yield from (f"        ({alias}) command={name} ;;" for alias, name in SAME.items())
+    yield from (f"        ({alias}) command={name} ;;" for alias, name in RENAMED_TOOLS.items())
     yield "    esac"
 
 
@@ -181,15 +181,15 @@ def _completion_script(shell: str, tables: Sequence[ToolSyntax]) -> str:
     return re.sub(r"@([a-z]+)@", lambda match: "\n".join(fields[match[1]]), text).rstrip("\n")
 
 
-def _fish(tables: Sequence[ToolSyntax]) -> Iterator[str]:
+def _fish_completion(tables: Sequence[ToolSyntax]) -> Iterator[str]:
     offered_words = _completed_values()
     yield "complete -c poolbook -f"
     for name, text in [*((name, entry.words) for name, entry in COMMANDS.items()), ("help", "the help of a command")]:
         yield f"complete -c poolbook -n __fish_use_subcommand -a {name} -d {_quoted(text)}"
-    for name in _OF_COMMANDS:
+    for name in _COMMANDS_OF_COMMANDS:
         yield f"complete -c poolbook -n '__fish_seen_subcommand_from {name}' -a '{' '.join(COMMANDS)}'"
     for table in tables:
-        aliases = [alias for alias, name in SAME.items() if name == table.name]
+        aliases = [alias for alias, name in RENAMED_TOOLS.items() if name == table.name]
         names = " ".join([*(f"{PREFIX}{alias}" for alias in (*aliases, table.name)), table.name])
         condition = f"complete -c poolbook -n '__fish_seen_subcommand_from {names}'"
         if (table.name, "") in offered_words:
@@ -214,7 +214,7 @@ def man(argv: Sequence[str]) -> int:
     name = command_named(arguments.words[0]) if arguments.words else ""
     if len(arguments.words) > 1 or (arguments.words and not name):
         raise ToolError("poolbook man: name one command; `poolbook -help` lists them")
-    page = "\n".join(_page_of(table_of(name)) if name else _whole()) + "\n"
+    page = "\n".join(_page_of(table_of(name)) if name else _overview_page()) + "\n"
     reader = shutil.which("man")
     if reader is not None and sys.stdout.isatty():
         return subprocess.run([reader, "-l", "-"], input=page, text=True, check=False).returncode
@@ -227,14 +227,14 @@ def _escape_roff(text: str) -> str:
     return "\n".join(f"\\&{line}" if line.startswith((".", "'")) else line for line in escaped_text.split("\n"))
 
 
-def _head(name: str, purpose: str) -> Iterator[str]:
+def _page_heading(name: str, purpose: str) -> Iterator[str]:
     from ..machine.host import VERSION
 
     yield f'.TH {name.upper()} 1 "" "Poolbook {VERSION}" "Poolbook"'
     yield from (".SH NAME", f"{_escape_roff(name)} \\- {_escape_roff(purpose)}")
 
 
-def _rows(head: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+def _term_list(head: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
     if rows:
         yield f".SH {head}"
     for term, text in rows:
@@ -242,19 +242,19 @@ def _rows(head: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 
 def _page_of(command: ToolSyntax) -> Iterator[str]:
-    yield from _head(f"poolbook-{command.name}", COMMANDS[command.name].words)
+    yield from _page_heading(f"poolbook-{command.name}", COMMANDS[command.name].words)
     yield from (".SH SYNOPSIS", f"\\fBpoolbook {command.name}\\fR {_escape_roff(command.usage)}")
     yield from (".SH DESCRIPTION", _escape_roff(command.purpose))
-    yield from _rows("ARGUMENTS", command.words)
-    yield from _rows("OPTIONS", [(spelling(option), option.help) for option in options_of(command)])
-    yield from _rows("EXAMPLES", command.examples)
+    yield from _term_list("ARGUMENTS", command.words)
+    yield from _term_list("OPTIONS", [(synopsis(option), option.help) for option in options_of(command)])
+    yield from _term_list("EXAMPLES", command.examples)
     yield from (".SH EXIT STATUS", _escape_roff(EXITS), ".SH SEE ALSO", "\\fBpoolbook\\fR(1)")
 
 
-def _whole() -> Iterator[str]:
-    yield from _head("poolbook", "an HTCondor pool that records every state change in an append-only log")
+def _overview_page() -> Iterator[str]:
+    yield from _page_heading("poolbook", "an HTCondor pool that records every state change in an append-only log")
     yield from (".SH SYNOPSIS", "\\fBpoolbook\\fR COMMAND [options]")
-    yield from _rows("COMMANDS", [(name, entry.words) for name, entry in COMMANDS.items()])
+    yield from _term_list("COMMANDS", [(name, entry.words) for name, entry in COMMANDS.items()])
     yield from (".SH ENVIRONMENT", ".TP", "\\fBPOOLBOOK_LOG\\fR", "the default log for commands without -log")
     yield from (".TP", "\\fBNO_COLOR\\fR", "if set, do not print colours", ".SH EXIT STATUS", _escape_roff(EXITS))
 

@@ -13,28 +13,28 @@ from pathlib import Path
 
 from ..machine.host import VERSION
 
-_WAY_OUT = "`poolbook -debug ...` prints the traceback"
+_BUG_REPORT_TEXT = "`poolbook -debug ...` prints the traceback"
 
 
-def fault_words(error: Exception, argv: Sequence[str]) -> str:
+def fault_message(error: Exception, argv: Sequence[str]) -> str:
     """Return the message for an unexpected error of the command `argv`, after writing the traceback to a file. Only the
     user can read the file, since it contains the command line. The next error of the same command replaces it."""
     report = f"poolbook: {_error_text(error)}"
     try:
-        return f"{report}. The traceback is in {_save_traceback(error, argv)}; {_WAY_OUT}"
+        return f"{report}. The traceback is in {_save_traceback(error, argv)}; {_BUG_REPORT_TEXT}"
     except OSError as problem:
-        return f"{report}. The traceback could not be saved ({problem.strerror or problem}); {_WAY_OUT}"
+        return f"{report}. The traceback could not be saved ({problem.strerror or problem}); {_BUG_REPORT_TEXT}"
 
 
 def _error_text(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return of_file(error)
+        return file_error_message(error)
     if isinstance(error, MemoryError):
         return "not enough memory; allow more, or request less at a time"
     return f"unexpected error, perhaps a bug in Poolbook: {type(error).__name__}: {error}"
 
 
-def of_file(error: OSError) -> str:
+def file_error_message(error: OSError) -> str:
     """Return the operating system's error message for a file that a command needs, with the file's name and the fix."""
     names = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
     fix = _FIXES.get(error.errno or 0, "")

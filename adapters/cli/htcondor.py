@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 NOUNS: Final = ("dag", "job", "jobset", "eventlog", "credential", "server", "ap", "ep", "cm", "ocu", "snake", "annex")
 _POOL: Final = "`poolbook status -any` shows the pool"
-_INSTEAD: Final = {
+_ALTERNATIVES: Final = {
     "dag": "Poolbook runs no DAGs",
     "jobset": "job sets are not implemented",
     "eventlog": "`condor_watch_q -files LOG` and `poolbook why JOB` show what a job event log shows",
@@ -38,7 +38,7 @@ _INSTEAD: Final = {
 _ID: Final[tuple[tuple[str, ...], dict[str, Any]]] = (("job_id",), {"help": "Job ID"})
 
 
-def _history(option_of: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+def _history_verb(option_of: str) -> tuple[tuple[str, ...], dict[str, Any]]:
     return ("--skip-history",), {"action": "store_true", "help": f"Skip checking history for {option_of}"}
 
 
@@ -50,10 +50,10 @@ VERBS: Final[dict[str, tuple[tuple[tuple[str, ...], dict[str, Any]], ...]]] = {
         (("--email",), {"help": "Email address to receive notifications"}),
         (("--annex-name",), {"help": "Annex name that this job must run on"}),
     ),
-    "status": (_ID, _history("completed or removed jobs")),
-    "out": (_ID, _history("stdout")),
-    "err": (_ID, _history("stderr")),
-    "log": (_ID, _history("log file")),
+    "status": (_ID, _history_verb("completed or removed jobs")),
+    "out": (_ID, _history_verb("stdout")),
+    "err": (_ID, _history_verb("stderr")),
+    "log": (_ID, _history_verb("log file")),
     "resources": (_ID, (("--resource",), {"help": "Resource used by job. Required for Slurm jobs."})),
 }
 """The arguments of the verbs of ``htcondor job``."""
@@ -116,16 +116,16 @@ def htcondor(argv: Sequence[str]) -> int:
         return 0
     if arguments.noun is None:
         raise ToolEnded(2, usage_of("htcondor"))
-    if arguments.noun in _INSTEAD:
-        raise ToolEnded(1, f"htcondor {arguments.noun} is not supported: {_INSTEAD[arguments.noun]}\n")
+    if arguments.noun in _ALTERNATIVES:
+        raise ToolEnded(1, f"htcondor {arguments.noun} is not supported: {_ALTERNATIVES[arguments.noun]}\n")
     if arguments.verb is None:
         raise ToolEnded(2, usage_of("htcondor_job"))
-    if arguments.verb not in _DO:
+    if arguments.verb not in _ACTIONS:
         raise ToolEnded(1, "htcondor job template is not supported: SUBMIT_TEMPLATE_NAMES names the templates\n")
     level = arguments.quiet - arguments.verbose
     say: Callable[[str], object] = (lambda line: print(line, file=sys.stderr)) if level < 1 else (lambda line: None)
     try:
-        _DO[arguments.verb](arguments, say)
+        _ACTIONS[arguments.verb](arguments, say)
     except BrokenPipeError:
         raise
     except (_CommandFailed, OSError, ValueError, PoolbookError, RequestRefused) as error:
@@ -200,7 +200,7 @@ def _resources(arguments: argparse.Namespace, print_line: Callable[[str], object
     print_line(f"Job is using resource {ads[0].eval('RemoteHost')}")
 
 
-_DO: Final[dict[str, Callable[[argparse.Namespace, Callable[[str], object]], None]]] = {
+_ACTIONS: Final[dict[str, Callable[[argparse.Namespace, Callable[[str], object]], None]]] = {
     "submit": _submit,
     "status": _status,
     "out": _print_file("Out"),
@@ -244,19 +244,19 @@ def status_lines(ad: ClassAd, job: str, now: float) -> Iterator[str]:
     if status == _HELD:
         yield f'It was held because "{ad.eval("HoldReason")}".'
     if status == _SUSPENDED:
-        yield _times("It has been suspended", value("TotalSuspensions"))
+        yield _count_text("It has been suspended", value("TotalSuspensions"))
     if status == _HELD:
-        yield _times("It has been held", value("NumHolds"))
+        yield _count_text("It has been held", value("NumHolds"))
     if status != _TRANSFERS:
         yield f"It was submitted {readable_time(round(now - value('QDate'), 6))} ago."
     yield from _resource_amounts(ad, status, value)
     if status == _RUNNING and value("TotalSuspensions") > 0:
-        yield _times("It has been suspended", value("TotalSuspensions"))
+        yield _count_text("It has been suspended", value("TotalSuspensions"))
     if status in (_IDLE, _RUNNING) and value("NumHolds") > 0:
-        yield _times("It has been held", value("NumHolds"))
+        yield _count_text("It has been held", value("NumHolds"))
     if status in (_IDLE, _RUNNING, _HELD) and value("NumShadowStarts") > (status == _RUNNING):
-        yield _times("HTCondor has attempted to start the job", value("NumShadowStarts"))
-        yield _times("The job has started", value("NumJobStarts"))
+        yield _count_text("HTCondor has attempted to start the job", value("NumShadowStarts"))
+        yield _count_text("The job has started", value("NumJobStarts"))
     wall = value("RemoteWallClockTime")
     good_share = value("CommittedTime") / wall if wall > 0 else 0.0
     verb = "had" if status == _COMPLETED else "has"
@@ -278,7 +278,7 @@ def _resource_amounts(ad: ClassAd, status: int, value: Callable[[str], float]) -
             yield f"Its {which_run} {label} usage {verb} {used} out of {requested} requested."
 
 
-def _times(label: str, count: float) -> str:
+def _count_text(label: str, count: float) -> str:
     return f"{label} {int(count)} time{'s' if count != 1 else ''}."
 
 

@@ -15,9 +15,9 @@ from attrs import asdict
 from ...replay.narration.formatting import counted, instant, shortened
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, parse
 from ..condor_tools.terminal import ProgressLine
-from .common import log_of, safe_url
-from .log_commands import tell_as_it_happens
-from .time_window import here
+from .common import safe_url, selected_log
+from .log_commands import print_live_lines
+from .time_window import local_timezone
 
 if TYPE_CHECKING:
     from ...replay.audit_result import Audit
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 IMPORT = command_table("import")
 FOLLOW = command_table("follow")
-_SO_FAR = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing to check yet"}
-SHOWN = 10
+_PROGRESS_TEXT = {"sound": "sound so far", "not sound": "NOT SOUND", "nothing read": "nothing to check yet"}
+SHOWN_REJECTIONS = 10
 """Number of rejected records that are printed; the audit lists all of them."""
-_TOLD_EVERY = 5.0
+_PROGRESS_INTERVAL = 5.0
 """Seconds between two progress messages if the output is not a terminal."""
 
 
 def import_folders(argv: Sequence[str]) -> int:
     arguments = parse(IMPORT, argv)
     as_json = arguments.has("json")
-    line = ProgressLine(0.2, _TOLD_EVERY)
+    line = ProgressLine(0.2, _PROGRESS_INTERVAL)
 
     def tell(path: str, done_bytes: int, total: int, events: int) -> None:
         if line.due():
@@ -48,7 +48,7 @@ def import_folders(argv: Sequence[str]) -> int:
     if as_json:
         print(json.dumps(_as_dict(session.url, result), indent=2))
     else:
-        _tell(session.url, result)
+        _print_result(session.url, result)
     return 0 if result.counts else 1
 
 
@@ -68,11 +68,11 @@ def follow(argv: Sequence[str]) -> int:
                 verdict = audit.verdict
                 _print_new_findings(audit, result, reported_keys)
                 if position:  # the initial content of the directories is already in the log, and long
-                    tell_as_it_happens(position + 1, [event for _, event in session.log.read(position)], True)
+                    print_live_lines(position + 1, [event for _, event in session.log.read(position)], True)
                 position = session.log.head.position
         except KeyboardInterrupt:
             print()
-    print(f"{safe_url(session.url)}: {_SO_FAR[verdict]}; `poolbook audit {safe_url(session.url)}`")
+    print(f"{safe_url(session.url)}: {_PROGRESS_TEXT[verdict]}; `poolbook audit {safe_url(session.url)}`")
     return 0 if verdict == "sound" else 1
 
 
@@ -98,7 +98,7 @@ def _open_import(command: ToolSyntax, arguments: Arguments) -> ImportSession:
         raise UsageError(f"{name}: name a folder; `{name} -help` has examples")
     options = Options(*map(arguments.value, ("zone", "machine", "time-format")))
     try:
-        return ImportSession(arguments.words, log_of(arguments), options)
+        return ImportSession(arguments.words, selected_log(arguments), options)
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from None
 
@@ -131,7 +131,7 @@ def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
     }
 
 
-def _tell(url: str, result: ImportResult) -> None:
+def _print_result(url: str, result: ImportResult) -> None:
     from ...domain.imported.record_sources import KINDS
     from ..condor_files.importing.time_zones import local_zone
 
@@ -152,7 +152,7 @@ def _tell(url: str, result: ImportResult) -> None:
         print(f"  {counted(len(result.skipped), 'other file')}: not recognized; skipped")
     if result.refused:
         print("\nUnreadable records (`poolbook audit` lists all):")
-        for event in result.refused[:SHOWN]:
+        for event in result.refused[:SHOWN_REJECTIONS]:
             where = f"{result.paths.get(event.source, '')}:{event.line}"
             print(f"  {where}: {event.words}{': ' if event.text else ''}{shortened(event.text, 80)}")
     if not result.counts:
@@ -174,4 +174,4 @@ def _print_new_findings(audit: Audit, result: ImportResult, reported_keys: set[s
     for at, text, story in sorted(news):
         if text not in reported_keys:
             reported_keys.add(text)
-            print("\n    ".join([f"  {instant(at, here())}  {text}", *story]), flush=True)
+            print("\n    ".join([f"  {instant(at, local_timezone())}  {text}", *story]), flush=True)

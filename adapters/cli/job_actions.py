@@ -20,7 +20,7 @@ from ..condor_tools.tool_options import read as read_words
 from ..runtime.pool_client import ask, change_jobs
 from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
 from ..runtime.requests import RequestRefused
-from .common import CommandOutput, called_tool, log_of, pool_log
+from .common import CommandOutput, called_tool, pool_log, selected_log
 
 ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED, LIMIT_EXCEEDED = range(7)
 """HTCondor's numbers for the result of an action on one job."""
@@ -172,13 +172,13 @@ def answer(
     request: JobActionRequest,
     single_results: Sequence[Result],
     selected_counts: Mapping[int, int] | None = None,
-    queued_ids: int = 1,
+    queued_jobs: int = 1,
 ) -> CommandOutput:
     """Return the answer to an executed request.
 
-    :param single: the results of ``request.ids`` and ``request.slots``, in their order
-    :param selected: the number of jobs in ``request.selection`` for each result (``SUCCESS`` etc.)
-    :param queued: the number of jobs in the queue, for a request that matched no jobs
+    :param single_results: the results of ``request.ids`` and ``request.slots``, in their order
+    :param selected_counts: the number of jobs in ``request.selection`` for each result (``SUCCESS`` etc.)
+    :param queued_jobs: the number of jobs in the queue, because an empty queue has its own message
     """
     if request.arguments.has("json"):
         return _as_json(request, single_results, selected_counts)
@@ -187,7 +187,7 @@ def answer(
     if single_results:
         counts = Counter(result.result for result in single_results)
         changed_count = counts[SUCCESS]
-        out += _long_or_totals_text(request, counts, changed_count > 0, queued_ids, single_results)
+        out += _long_or_totals_text(request, counts, changed_count > 0, queued_jobs, single_results)
         has_failed = changed_count == 0
         err += "\n" if has_failed else ""  # where HTCondor's tools print connection errors
         lines = [(result.result, message(request.action, result) + "\n") for result in single_results]
@@ -196,11 +196,11 @@ def answer(
     if request.selection is not None:
         counts = Counter(selected_counts or {})
         changed_count = counts[SUCCESS]
-        out += _long_or_totals_text(request, counts, changed_count > 0, queued_ids)
+        out += _long_or_totals_text(request, counts, changed_count > 0, queued_jobs)
         which_jobs = ("held jobs" if request.held else "jobs") + request.whose
         if changed_count:
             out += f"All {which_jobs} have been {request.action.done}\n"
-        elif queued_ids:
+        elif queued_jobs:
             err += f"\nCouldn't find/{request.action.does} all {which_jobs}\n"
             has_failed = True
         else:
@@ -211,20 +211,20 @@ def answer(
 def _long_or_totals_text(
     request: JobActionRequest,
     counts: Mapping[int, int],
-    changed_count: bool,
-    single_results: int,
-    queued_ids: Sequence[Result] = (),
+    has_changed: bool,
+    queued_jobs: int,
+    single_results: Sequence[Result] = (),
 ) -> str:
     if request.arguments.has("long"):
         ad: dict[str, object] = {
-            "ActionResult": int(changed_count),
-            "ActionResultType": 1 if queued_ids else 2,
+            "ActionResult": int(has_changed),
+            "ActionResultType": 1 if single_results else 2,
             "IsQueueSuperUser": "false",
             "JobAction": request.action.number,
-            "TotalJobAds": single_results,
+            "TotalJobAds": queued_jobs,
         }
-        if queued_ids:
-            ad |= {f"job_{str(result.job).replace('.', '_')}": result.result for result in queued_ids}
+        if single_results:
+            ad |= {f"job_{str(result.job).replace('.', '_')}": result.result for result in single_results}
         else:
             ad |= {f"result_total_{result}": counts[result] for result in range(len(RESULT_NAMES))}
         return "".join(f"{name} = {value}\n" for name, value in ad.items()) + "\n"
@@ -233,14 +233,16 @@ def _long_or_totals_text(
     return ""
 
 
-def _as_json(request: JobActionRequest, single: Sequence[Result], selected: Mapping[int, int] | None) -> CommandOutput:
+def _as_json(
+    request: JobActionRequest, single_results: Sequence[Result], selected_counts: Mapping[int, int] | None
+) -> CommandOutput:
     from json import dumps
 
     rows: list[dict[str, object]] = [
         {**_names_for_json(done.job), "Result": RESULT_NAMES[done.result], "Message": message(request.action, done)}
-        for done in single
+        for done in single_results
     ]
-    counts = sorted((selected or {}).items())
+    counts = sorted((selected_counts or {}).items())
     rows += [{"Jobs": count, "Result": RESULT_NAMES[result]} for result, count in counts if count]
     is_changed = any(row["Result"] == RESULT_NAMES[SUCCESS] for row in rows)
     return CommandOutput(dumps(rows, indent=2) + "\n", "", 0 if is_changed else 1)
@@ -270,7 +272,7 @@ slots."""
 
 def _change_jobs(command: str, argv: Sequence[str]) -> int:
     request = read(command, argv, *(["condor_"] if called_tool() else []))
-    kind, url = request.action.kind, log_of(request.arguments, "name", "pool", "addr")
+    kind, url = request.action.kind, selected_log(request.arguments, "name", "pool", "addr")
     options = {"fast": True} if request.arguments.has("fast") else {}
     subcode = {"subcode": request.subcode} if request.subcode else {}
     body = {"kind": kind, "reason": request.reason, **options, **subcode}

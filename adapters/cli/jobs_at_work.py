@@ -19,26 +19,26 @@ from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ..condor_tools.cells import length, number, text
+from ..condor_tools.cells import duration, number, text
 from ..condor_tools.formats import custom_layout, long_text
-from ..condor_tools.layout import Column, Layout, lay_out, lines
+from ..condor_tools.layout import Column, Layout, lay_out, layout_lines
 from ..condor_tools.options import Arguments, UsageError
 from ..condor_tools.tool_options import ToolEnded, read, tool
 from ..machine.execution.supervisor.sandbox import STREAMS
-from .common import default_log, display_context, job_id, looked_up, pool_log
+from .common import default_log, display_context, job_and_process, job_id, pool_log
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
     from ..runtime.queries import Queries, RunningProcess
 
-_WHO = tool("who")
+_WHO_TOOL = tool("who")
 _HEADS = ("OWNER", "CLIENT", "SLOT", "JOB", "  RUNTIME", "PID", "JOB_DIR")
 
 
 def who(argv: Sequence[str]) -> int:
-    arguments = read(_WHO, argv)
+    arguments = read(_WHO_TOOL, argv)
     if arguments.words:
-        raise _WHO.usage_error("Error: {word} is not a valid argument\n", word=arguments.words[0])
+        raise _WHO_TOOL.usage_error("Error: {word} is not a valid argument\n", word=arguments.words[0])
     try:
         layout = custom_layout(arguments)
     except UsageError as error:
@@ -61,7 +61,7 @@ def who(argv: Sequence[str]) -> int:
             widths = Layout(tuple(Column("", "", None) for _ in _HEADS), headed=False)
             sys.stdout.writelines(lay_out(widths, [_HEADS, *(_row(ad, queries) for ad in ads)]))
         else:
-            sys.stdout.writelines(lines(layout, ads, display))
+            sys.stdout.writelines(layout_lines(layout, ads, display))
         if has_headings:
             print()
     return 0
@@ -77,7 +77,7 @@ def _row(ad: ClassAd, queries: Queries) -> tuple[str, ...]:
         text(ad, "ClientMachine") or "",
         "_".join(map(str, slots)),
         id,
-        f"{length(number(ad, 'TotalJobRunTime') or 0):>12}",
+        f"{duration(number(ad, 'TotalJobRunTime') or 0):>12}",
         str(run.pid) if run is not None and run.pid else "?",
         "" if run is None else _working_directory(run.pid) or run.scratch,
     )
@@ -91,7 +91,7 @@ def _working_directory(pid: int) -> str:
         return ""
 
 
-_TAIL = tool("tail")
+_TAIL_TOOL = tool("tail")
 _BYTES: Final = 1024  #: total for all files, unless -maxbytes is given
 _TAIL_PAUSE: Final = 2.0  #: seconds between two reads, as in condor_tail
 _STREAMS: Final = {"Out": STREAMS["stdout"], "Err": STREAMS["stderr"]}
@@ -99,20 +99,20 @@ _STREAMS: Final = {"Out": STREAMS["stdout"], "Err": STREAMS["stderr"]}
 
 
 def tail(argv: Sequence[str]) -> int:
-    arguments = read(_TAIL, argv)
-    byte_limit, is_following = _at_most(arguments), arguments.has("f", "follow")
+    arguments = read(_TAIL_TOOL, argv)
+    byte_limit, is_following = _byte_limit(arguments), arguments.has("f", "follow")
     streams = ["Err"] if arguments.has("stderr") else [] if arguments.has("no-stdout") else ["Out"]
     if not (streams or arguments.words[1:]):
-        raise _TAIL.usage_error("No file transfer specified.\n\n{usage}")
+        raise _TAIL_TOOL.usage_error("No file transfer specified.\n\n{usage}")
     if not arguments.words:
-        raise _TAIL.usage_error("Job ID not specified.\n{usage}")
+        raise _TAIL_TOOL.usage_error("Job ID not specified.\n{usage}")
     job = job_id(arguments.words[0])
     if job is None:
-        raise _TAIL.usage_error("Invalid Job ID: {word}\n{usage}", word=arguments.words[0])
+        raise _TAIL_TOOL.usage_error("Invalid Job ID: {word}\n{usage}", word=arguments.words[0])
     url = pool_log(arguments, "No such schedd named {name} in local pool\n")
     files, shown_sizes = dict[str, Path](), dict[str, int]()
     while True:
-        ad, run = looked_up(url, job)
+        ad, run = job_and_process(url, job)
         if files and run is None:  # the job ended while it was followed
             _print_ends_of_files({name: path for name, path in files.items() if path.exists()}, shown_sizes, byte_limit)
             return 0
@@ -123,20 +123,20 @@ def tail(argv: Sequence[str]) -> int:
                 files = dict(_requested_files(ad, run, streams, arguments.words[1:]))
                 _print_ends_of_files(files, shown_sizes, byte_limit)
             except OSError as error:  # the scratch directory belongs to another user, or is being removed
-                _unseen(f"Cannot open file {error.filename or run.scratch} ({error.strerror})")
+                _print_unreadable(f"Cannot open file {error.filename or run.scratch} ({error.strerror})")
             if not is_following:
                 return 0
         time.sleep(_TAIL_PAUSE)  # with or without -auto-retry, condor_tail waits for a job that is not running yet
 
 
-def _at_most(arguments: Arguments) -> int:
+def _byte_limit(arguments: Arguments) -> int:
     value = arguments.value("maxbytes", str(_BYTES))
     if value.startswith("-"):
-        raise _TAIL.usage_error("-maxbytes requires an argument.\n\n{usage}")
+        raise _TAIL_TOOL.usage_error("-maxbytes requires an argument.\n\n{usage}")
     try:
         return int(value)
     except ValueError:
-        raise _TAIL.usage_error("Error: maxbytes ({value}) is not valid\n\n{usage}", value=value) from None
+        raise _TAIL_TOOL.usage_error("Error: maxbytes ({value}) is not valid\n\n{usage}", value=value) from None
 
 
 def _requested_files(
@@ -148,16 +148,16 @@ def _requested_files(
     for name in [*streams, *names]:
         stream = name if name in streams else stream_attributes.get(name, "")
         if not stream and name not in listed_names:
-            _unseen(f"File {name} requested but not authorized to be sent.")
+            _print_unreadable(f"File {name} requested but not authorized to be sent.")
         path = scratch / (_STREAMS[stream] if stream else name)
         if not path.exists():
             path = Path(str(ad.eval("Iwd") or "")) / (str(ad.eval(stream)) if stream else name)
         if not path.is_file() and (stream or not path.resolve().is_relative_to(scratch.resolve())):
-            _unseen(f"Invalid symlink or filename ({path}) outside sandbox ({scratch})")
+            _print_unreadable(f"Invalid symlink or filename ({path}) outside sandbox ({scratch})")
         yield name, path
 
 
-def _unseen(reason: str) -> None:
+def _print_unreadable(reason: str) -> None:
     raise ToolEnded(1, f"Failed to peek at file from starter: {reason}\n")
 
 
@@ -176,7 +176,7 @@ def _print_ends_of_files(files: dict[str, Path], shown_sizes: dict[str, int], by
     sys.stdout.buffer.flush()
 
 
-_SSH = tool("ssh_to_job")
+_SSH_TOOL = tool("ssh_to_job")
 _FIRST_PAUSE: Final = 0.1  #: seconds before the first retry with -auto-retry; each further pause is twice as long
 _PAUSE: Final = 5.0  #: maximum pause in seconds, as in condor_ssh_to_job
 SESSION: Final = ".condor_ssh_to_job_1"  #: this file is in the job's directory while its user is logged in
@@ -184,13 +184,13 @@ _HELD: Final = 5  #: the JobStatus of a held job
 
 
 def ssh_to_job(argv: Sequence[str]) -> int:
-    arguments = read(_SSH, argv)
+    arguments = read(_SSH_TOOL, argv)
     if not arguments.words:
-        raise _SSH.usage_error("ERROR: You must specify a job!\n\n")
+        raise _SSH_TOOL.usage_error("ERROR: You must specify a job!\n\n")
     word, *command = arguments.words
     job = job_id(word)
     if job is None:
-        raise _SSH.usage_error("Invalid job id: {word}\n", word=word)
+        raise _SSH_TOOL.usage_error("Invalid job id: {word}\n", word=word)
     url = pool_log(arguments, "No such schedd named {name} in local pool\n")
     run, is_attended = _running_process(url, job)
     if run is None and not arguments.has("auto-retry"):
@@ -228,7 +228,7 @@ def _keep_job_waiting(scratch: str) -> Iterator[None]:
 def _running_process(url: str, job: tuple[int, int]) -> tuple[RunningProcess | None, bool]:
     """Return the running process of a job (None: not running yet), and whether the job waits for its user. Raise
     ``ToolEnded`` if the job is held or not in the queue."""
-    ad, run = looked_up(url, job)
+    ad, run = job_and_process(url, job)
     if ad is None:
         raise ToolEnded(1, "Unable to fetch job ad; is it still in the queue?\n")
     if ad.eval("JobStatus") == _HELD:
@@ -274,24 +274,24 @@ def _exit_code_of_shell(shell: subprocess.Popen[bytes], removal_text: str) -> in
 
 # submit -interactive
 
-_WAITS: Final = f"sleep 180 && while test -d ${{_CONDOR_SCRATCH_DIR}}/{SESSION}; do /bin/sleep 3; done"
+_WAIT_ARGUMENT: Final = f"sleep 180 && while test -d ${{_CONDOR_SCRATCH_DIR}}/{SESSION}; do /bin/sleep 3; done"
 DESCRIPTION: Final = "environment = TMOUT=7200\nnotification = never\npriority = 1000\nrequest_memory = 512m\n"
 """The submit description of an interactive job without a submit file."""
 _DESCRIBED: Final = re.compile(r"^\s*(description|(\+|MY\.)JobDescription)\s*=", re.MULTILINE | re.IGNORECASE)
 
 
-def lines_of(description: str) -> Iterator[str]:
+def interactive_lines(description: str) -> Iterator[str]:
     """Yield the lines that make the job of a submit file wait for its user. The file's executable is neither run nor
     transferred. INTERACTIVE_SUBMIT_* have no effect."""
     yield "MY.InteractiveJob = true"
     yield "transfer_executable = false"
     yield "executable = /bin/sh"
-    yield f"arguments = \"-c '{_WAITS}'\""
+    yield f"arguments = \"-c '{_WAIT_ARGUMENT}'\""
     if not _DESCRIBED.search(description):
         yield "description = interactive job"
 
 
-def attended(log: str, cluster: int) -> int:
+def run_interactive_job(log: str, cluster: int) -> int:
     """Open a shell in the job as soon as it runs; return the shell's exit code."""
     os.environ["POOLBOOK_LOG"] = log
     return ssh_to_job(["-auto-retry", "-remove-on-interrupt", f"{cluster}.0"])

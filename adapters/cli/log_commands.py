@@ -14,8 +14,8 @@ from ...replay import listing
 from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, folded, print_colored, visible, width_of
-from .common import calls, log_of, safe_url
-from .time_window import here, instant_of, window_of
+from .common import safe_url, selected_log, suggested_commands
+from .time_window import instant_of, local_timezone, window_of
 
 if TYPE_CHECKING:
     from ...domain.events import Event
@@ -46,11 +46,11 @@ def why(argv: Sequence[str]) -> int:
     from ...replay.why import UnknownThingError
     from ..runtime.queries import Queries
 
-    name, url = arguments.words[0], log_of(arguments)
+    name, url = arguments.words[0], selected_log(arguments)
     with Queries(url) as queries:
         try:
             at = instant_of("why", arguments, "at", queries.log)
-            answer, log_id = queries.why(name, at, here()), queries.log.id
+            answer, log_id = queries.why(name, at, local_timezone()), queries.log.id
             is_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
             useful_calls = _suggested_commands(queries.log, name, at) if is_cluster else []
         except ValueError as error:
@@ -65,9 +65,9 @@ def why(argv: Sequence[str]) -> int:
     for text in (line.text for line in answer.lines if line.code != "see_life" or not arguments.has("verbose")):
         print_colored(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if useful_calls else STATES)
     if arguments.has("verbose"):
-        _print_life(answer)
+        _print_history(answer)
     if useful_calls:
-        print(f"\n{calls(useful_calls, url)}")
+        print(f"\n{suggested_commands(useful_calls, url)}")
     return 0
 
 
@@ -88,7 +88,7 @@ def _suggested_commands(log: EventStore, cluster: str, at: int | None) -> list[t
     from ...replay.why.cluster import outcomes
 
     results = outcomes(log, int(cluster), at)
-    first_procs = [(results.first(status), description) for status, description in _FIRST.items()]
+    first_procs = [(results.first(status), description) for status, description in _FIRST_LINES.items()]
     command = f"why -verbose {int(cluster)}"
     calls = [(f"{command}.{proc}", f"the first that {what}") for proc, what in first_procs if proc is not None]
     if not results.status:  # the submission was rejected
@@ -97,7 +97,7 @@ def _suggested_commands(log: EventStore, cluster: str, at: int | None) -> list[t
     return calls or [first_call, (f"log {int(cluster)}", "all events")]
 
 
-_FIRST = {"failed": "failed: its history", "held": "is held: its history", "idle": "is idle: its history"}
+_FIRST_LINES = {"failed": "failed: its history", "held": "is held: its history", "idle": "is idle: its history"}
 
 
 def log(argv: Sequence[str]) -> int:
@@ -106,12 +106,12 @@ def log(argv: Sequence[str]) -> int:
         raise UsageError("poolbook log: name only one job, cluster, slot or stream")
     from ..runtime.queries import Queries
 
-    zone = here()
+    zone = local_timezone()
     try:
         stream = listing.parse_filter(arguments.words[0]) if arguments.words else None
     except ValueError as error:
         raise UsageError(f"poolbook log: {error}") from None
-    with Queries(log_of(arguments)) as queries:
+    with Queries(selected_log(arguments)) as queries:
         window = window_of("log", arguments, "since", "until", queries.log)
         if arguments.has("evicted"):
             from .usage import print_evictions
@@ -133,8 +133,8 @@ def verify(argv: Sequence[str]) -> int:
         raise UsageError(f"poolbook verify: {arguments.words[0]!r} is not an option; name the log with -log")
     from ..runtime.queries import Queries
 
-    url = log_of(arguments)
-    progress = ProgressLine(TELL_EVERY)
+    url = selected_log(arguments)
+    progress = ProgressLine(PROGRESS_INTERVAL)
 
     def tell(position: int, taken_rows: int, last: int) -> None:
         if progress.due():
@@ -147,7 +147,7 @@ def verify(argv: Sequence[str]) -> int:
     if arguments.has("json"):
         print(json.dumps(_verdict_json(url, verification), indent=2))
     else:
-        _verdict(url, verification)
+        _print_verdict(url, verification)
         for line in _repeated_cycle_lines(verification.decisions) if verification.decisions is not None else ():
             print(line)
         if verification.imported:
@@ -155,7 +155,7 @@ def verify(argv: Sequence[str]) -> int:
     return 0 if verification.sound else 1
 
 
-TELL_EVERY = 2.0
+PROGRESS_INTERVAL = 2.0
 """Seconds between two messages about the progress of the cycles on a terminal."""
 
 
@@ -169,7 +169,7 @@ def _repeated_cycle_lines(recheck: RecheckedCycles) -> Iterator[str]:
         differ = "differs" if recheck.differing == 1 else "differ"
         yield f"\n{repeated_text}: {recheck.differing} {differ} from the log:"
     for difference in recheck.differences:
-        where = f"at {difference.position}, {instant(difference.at, here())}"
+        where = f"at {difference.position}, {instant(difference.at, local_timezone())}"
         yield f"  {where}: {difference.what} is {difference.logged} in the log, and {difference.again} now"
     if recheck.differing > len(recheck.differences):
         yield f"  and {recheck.differing - len(recheck.differences)} more"
@@ -196,7 +196,7 @@ def _verdict_json(url: str, verification: Verification) -> dict[str, object]:
     }
 
 
-def _verdict(url: str, verification: Verification) -> None:
+def _print_verdict(url: str, verification: Verification) -> None:
     verdict = verification.verdict
     move_count = sum(verdict.slots.values()) + sum(verdict.jobs.values())
     print_colored(f"{safe_url(url)}: {'sound' if verification.sound else 'NOT SOUND'}")
@@ -225,7 +225,7 @@ def views(argv: Sequence[str]) -> int:
     arguments = parse(VIEWS, argv)
     from ..runtime.views import rebuild, views_path
 
-    url = log_of(arguments)
+    url = selected_log(arguments)
     position = rebuild(url)
     if arguments.has("json"):
         print(json.dumps({"position": position, "file": views_path(url)}))
@@ -236,9 +236,9 @@ def views(argv: Sequence[str]) -> int:
 
 INDENT = 10
 """The indentation of continuation lines: the width of the position column."""
-MANY = 20
+MAX_PRINTED_JOBS = 20
 """The number of jobs of one event that are printed live; the others are only counted."""
-DECISIONS = frozenset({"match", "no match", "exit"})
+LIVE_KINDS = frozenset({"match", "no match", "exit"})
 """Kinds of lines that are printed live although they are no transitions."""
 
 
@@ -250,21 +250,21 @@ def print_line(member: listing.Member, zone: tzinfo, width: int | None, place: s
     print_colored(folded(text, width, INDENT), STATES)
 
 
-ROUTINE = frozenset({"found", "read", "began", "ended", "rejected"})
+ROUTINE_KINDS = frozenset({"found", "read", "began", "ended", "rejected"})
 """Lines of an import that are not printed as it reads them: each cycle has some."""
 
 
-def tell_as_it_happens(first: int, events: Sequence[Event], is_imported: bool = False) -> None:
+def print_live_lines(first: int, events: Sequence[Event], is_imported: bool = False) -> None:
     """Print the transitions and decisions of `events`, the first of which is at position `first`; of imported ones all
     but the routine."""
-    zone, width = here(), width_of()
+    zone, width = local_timezone(), width_of()
     for position, event in enumerate(events, first):
         members = (
             member
             for member in listing.members(position, event)
-            if (member.what not in ROUTINE if is_imported else member.target or member.what in DECISIONS)
+            if (member.what not in ROUTINE_KINDS if is_imported else member.target or member.what in LIVE_KINDS)
         )
-        for member in islice(members, MANY):
+        for member in islice(members, MAX_PRINTED_JOBS):
             print_line(member, zone, width)
         more_count = sum(1 for _ in members)
         if more_count:

@@ -21,7 +21,7 @@ from ..condor_tools.options import (
 from ..machine.host import host_name
 from ..runtime.pool_client import ask, is_served, is_written
 from ..runtime.requests import NOT_FOUND, RequestRefused
-from .common import called_tool, is_this_pool, log_of, log_option, unknown_host
+from .common import called_tool, is_this_pool, log_option, selected_log, unknown_host
 
 DRAIN = command_table("drain")
 OFF = command_table("off")
@@ -40,7 +40,7 @@ def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
 def _served_log(command: ToolSyntax, arguments: Arguments) -> str:
     """Return the log if a server holds it; the machine's policy for such a request depends on the server's sensors.
     Raise `ToolError` if the pool is not running, `LogError` if it cannot run because the log was imported."""
-    url = log_of(arguments, "pool", "addr", *(() if command is RESCHEDULE else ("name",)))
+    url = selected_log(arguments, "pool", "addr", *(() if command is RESCHEDULE else ("name",)))
     if not (is_served(url) or is_written(url)):
         from ...domain.ports.log import LogMissing
         from ..runtime.open_pool import open_pool_log

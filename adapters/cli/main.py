@@ -36,9 +36,9 @@ def _entries(heading: str) -> dict[str, Entry]:
 _NAMES = sections("names")
 COMMANDS, TOOLS = _entries("commands:"), _entries("tools:")
 UNSUPPORTED, WORDS = (texts_by_name(_NAMES[f"{kind} without a command:"]) for kind in ("tools", "words"))
-INSTEAD = UNSUPPORTED | WORDS
+ALTERNATIVES = UNSUPPORTED | WORDS
 PREFIX = "condor_"
-SAME = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
+RENAMED_TOOLS = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
 """HTCondor's tools that have another name in Poolbook."""
 
 
@@ -52,18 +52,17 @@ def command_named(name: str) -> str:
     plain_name = name.removeprefix(PREFIX)
     if name in COMMANDS:
         return name
-    if name != plain_name and plain_name in COMMANDS and plain_name not in INSTEAD:
+    if name != plain_name and plain_name in COMMANDS and plain_name not in ALTERNATIVES:
         return plain_name
-    return SAME.get(plain_name, "")
+    return RENAMED_TOOLS.get(plain_name, "")
 
 
-def unknown(name: str) -> str:
-    """Return the error message for an unknown command."""
+def unknown_command_message(name: str) -> str:
     from ...domain.suggestions import did_you_mean
 
     plain_name = name.removeprefix(PREFIX)
-    if plain_name in INSTEAD:
-        return f"poolbook: unknown command {name}: {INSTEAD[plain_name]}"
+    if plain_name in ALTERNATIVES:
+        return f"poolbook: unknown command {name}: {ALTERNATIVES[plain_name]}"
     if hint := did_you_mean(plain_name, COMMANDS):
         return f"poolbook: unknown command {name!r}; {hint}"
     if name != plain_name:
@@ -99,13 +98,13 @@ def overview() -> str:
 
 _NO_POOL = "No pool in this directory yet: start one with `poolbook run job.sub` or `poolbook serve`, or use -log FILE."
 _DEBUG = "-debug"
-UNFORESEEN = 3  #: the exit code of a command that failed with an unexpected error
+UNEXPECTED_ERROR_CODE = 3  #: the exit code of a command that failed with an unexpected error
 _HELPS = ("-h", "-help", "--help", "help")
 _VERSIONS = ("-version", "--version", "version")
-_TOOLS_FAILED = 1  #: the exit code of HTCondor tools for any failure
+_TOOL_FAILURE_CODES = 1  #: the exit code of HTCondor tools for any failure
 
 
-def _say(text: object) -> None:
+def _print_safely(text: object) -> None:
     print(folded(str(text), width_of(sys.stderr)), file=sys.stderr)
 
 
@@ -116,7 +115,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if tool.startswith("condor_") or tool == "htcondor":
             code = main([tool, *sys.argv[1:]])
             is_exact_tool = tool.removeprefix("condor_") in TOOLS  # these already exit as HTCondor's tools do
-            return _TOOLS_FAILED if code in (2, UNFORESEEN) and not is_exact_tool else code
+            return _TOOL_FAILURE_CODES if code in (2, UNEXPECTED_ERROR_CODE) and not is_exact_tool else code
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = arguments[:1] == [_DEBUG]
     arguments = arguments[debug:]
@@ -134,7 +133,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if entry is None:
         entry = COMMANDS.get(command_named(arguments[0]))
         if entry is None:
-            _say(unknown(arguments[0]))
+            _print_safely(unknown_command_message(arguments[0]))
             return 2
     try:
         return _call(entry, arguments, debug)
@@ -159,10 +158,10 @@ def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
         code = _print_expected_error(error)
         if code is not None:
             return code
-        from .fault_report import fault_words
+        from .fault_report import fault_message
 
-        _say(fault_words(error, arguments))
-        return UNFORESEEN
+        _print_safely(fault_message(error, arguments))
+        return UNEXPECTED_ERROR_CODE
 
 
 def _print_expected_error(error: Exception) -> int | None:
@@ -185,7 +184,7 @@ def _print_expected_error(error: Exception) -> int | None:
             print(text, file=sys.stderr)
             return error.exit_code
     if isinstance(error, UsageError | ToolError):
-        _say(error)
+        _print_safely(error)
         return error.exit_code
     if isinstance(error, ToolEnded):
         sys.stdout.write(error.out)
@@ -196,18 +195,18 @@ def _print_expected_error(error: Exception) -> int | None:
     from .common import DEFAULT_LOG
 
     if isinstance(error, LogMissing) and error.name == DEFAULT_LOG:
-        _say(_NO_POOL)
+        _print_safely(_NO_POOL)
         return 1
     if isinstance(error, OSError) and error.filename is not None:
-        from .fault_report import of_file
+        from .fault_report import file_error_message
 
-        _say(f"poolbook: {of_file(error)}")
+        _print_safely(f"poolbook: {file_error_message(error)}")
         return 1
     if not isinstance(error, PoolbookError | RequestRefused):
         return None
     for line in getattr(error, "warnings", ()):
         print(line, file=sys.stderr)
-    _say(f"poolbook: {error}")
+    _print_safely(f"poolbook: {error}")
     return 1
 
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, select
-from ..condor_tools.options import Arguments, UsageError, command_table, find, last_number, parse
+from ..condor_tools.options import Arguments, UsageError, command_table, find_option, last_number, parse
 from ..runtime.pool_client import change_jobs
-from .common import CommandOutput, log_of
+from .common import CommandOutput, selected_log
 
 COMMAND = command_table("prio")
 
@@ -45,7 +45,7 @@ def _is_option_value(argv: Sequence[str], at: int) -> bool:
     previous_word = argv[at - 1] if at else ""
     if not previous_word.startswith("-") or _STEP.fullmatch(previous_word):
         return False
-    option, _ = find(COMMAND, previous_word)
+    option, _ = find_option(COMMAND, previous_word)
     return option.arity == 1
 
 
@@ -54,7 +54,7 @@ def answer(request: PrioRequest, changed_jobs: Iterable[tuple[ClusterOrJob, int]
 
     Unlike condor_prio, which exits with 0, the command fails if a named job does not exist.
 
-    :param changed: the jobs and their new priorities
+    :param changed_jobs: the jobs and their new priorities
     """
     changed_list = list(changed_jobs)
     changed_ids = {job for job, _ in changed_list} | {ClusterOrJob(job.cluster) for job, _ in changed_list}
@@ -78,7 +78,7 @@ def prio(argv: Sequence[str]) -> int:
         "changes": {"JobPrio": str(request.priority if is_absolute else request.step)},
         "add": not is_absolute,
     }
-    outcomes = change_jobs(log_of(request.arguments, "name", "pool"), body)
+    outcomes = change_jobs(selected_log(request.arguments, "name", "pool"), body)
     changed_jobs = [
         (ClusterOrJob(outcome.cluster, proc), int(outcome.changes["JobPrio"]))
         for outcome in outcomes

@@ -14,11 +14,11 @@ from typing import Any, NamedTuple
 from ...domain.ports.action_results import ActionResult
 from ..bounded_text import read_input, read_text
 from ..condor_tools.job_selection import ClusterOrJob, read_job_id
-from ..condor_tools.options import Arguments, GivenOption, Help, UsageError, command_table, find, parse
+from ..condor_tools.options import Arguments, GivenOption, Help, UsageError, command_table, find_option, parse
 from ..condor_tools.tool_options import ToolEnded, htcondor_message, usage_of
 from ..runtime.pool_client import change_jobs
 from ..runtime.requests import IMMUTABLE, SECURE, RequestRefused
-from .common import CommandOutput, log_of
+from .common import CommandOutput, selected_log
 
 COMMAND = command_table("qedit")
 _ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
@@ -107,7 +107,7 @@ def _split_arguments(argv: Sequence[str]) -> tuple[list[str], list[GivenOption],
     while remaining:
         word = remaining.popleft()
         if word.startswith("-") and word != "-":
-            option, _ = find(COMMAND, word)
+            option, _ = find_option(COMMAND, word)
             values = [remaining.popleft() for _ in range(min(option.arity, len(remaining)))]
             parsed_arguments = parse(COMMAND, [word, *values])
             options += parsed_arguments.options
@@ -182,7 +182,7 @@ def qedit(argv: Sequence[str]) -> int:
     except EditError as error:
         return CommandOutput("", str(error), 1).printed()
     try:
-        outcomes = change_jobs(log_of(request.arguments, "name", "pool"), request.edit)
+        outcomes = change_jobs(selected_log(request.arguments, "name", "pool"), request.edit)
     except RequestRefused as refused:
         if refused.code in (IMMUTABLE, SECURE):
             return CommandOutput("", f"{refused}\n{NOTHING_SET}", 1).printed()
@@ -191,7 +191,6 @@ def qedit(argv: Sequence[str]) -> int:
 
 
 def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:
-    """Return condor_qedit's output."""
     done_outcomes = [outcome for outcome in outcomes if outcome.result == "done"]
     count = sum(last - first + 1 for outcome in done_outcomes for first, last in outcome.procs)
     if not count or len(done_outcomes) < len(outcomes):

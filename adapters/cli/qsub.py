@@ -19,14 +19,14 @@ from .submit import submitted_by_tool
 
 _SHORT: Final = "A:a:b:c:d:e:f:hi:Ij:l:m:M:N:o:p:q:r:S:t:v:VW:z"
 _LONG: Final = ("condor-keep-files", "cwd", "help", "hold_jid=", "print", "shell=", "test", "verbose", "version", "wd=")
-_REFUSED: Final = {
+_UNSUPPORTED: Final = {
     "I": "jobs have no terminal yet",
     "verbose": "-print -test shows the submit file",
     "c": "HTCondor no longer has the standard universe, so it cannot checkpoint jobs",
 }
 _IN_SCRIPT: Final = re.compile(r"#\$ (.*)")
 _IN_FILE: Final = re.compile(r"#(?:PBS|\$) (.*)")
-_WHOLE_LIFE: Final = 3153600000  #: seconds of deferral_window, as in HTCondor's script: 100 years
+_WHOLE_JOB: Final = 3153600000  #: seconds of deferral_window, as in HTCondor's script: 100 years
 
 
 class _QsubRequest(NamedTuple):
@@ -53,7 +53,7 @@ def qsub(argv: Sequence[str]) -> int:
         raise ToolEnded(0, out=usage_of("qsub"))
     if request.has("version"):
         raise ToolEnded(0, out=data_text("tools", "qsub_version"))
-    for name, reason in _REFUSED.items():
+    for name, reason in _UNSUPPORTED.items():
         if request.has(name):
             raise ToolEnded(1, f"condor_qsub: -{name} is not supported: {reason}\n")
     request = _with_script_options(request if request.words else _save_input_as_script(request))
@@ -156,12 +156,12 @@ def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> 
         yield f"initialdir = {os.getcwd()}"
     if folder := request.of("d", "wd"):
         yield f"initialdir = {folder}"
-    output, error = (_stream(request.of(letter), name, letter) for letter in "oe")
+    output, error = (_stream_path(request.of(letter), name, letter) for letter in "oe")
     if {"o", "e"} <= set(request.of("j")):
         error = output = f"{name}.o$(Cluster)"
     yield f"error = {error}"
     yield f"output = {output}"
-    for letter, form in _SIMPLE:
+    for letter, form in _SIMPLE_OPTIONS:
         if request.of(letter):
             yield form.format(request.of(letter))
     if request.has("V"):
@@ -172,7 +172,7 @@ def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> 
         yield "hold = True"
     if request.of("a"):
         yield from _deferral_commands(request.of("a"))
-    environment = list(_environment(request.of("v")))
+    environment = list(_environment_pairs(request.of("v")))
     if environment:
         yield f'environment = "{" ".join(environment)}"'
     requirements = []
@@ -183,15 +183,15 @@ def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> 
         yield from _resource_commands(resource, requirements)
     if requirements:
         yield f"requirements = {' && '.join(requirements)}"
-    yield from _staging(request.staged)
-    yield from _queue(request, environment, output, error)
+    yield from _staging_commands(request.staged)
+    yield from _queue_lines(request, environment, output, error)
 
 
-_SIMPLE: Final = (("i", "input = {}"), ("M", "notify_user = {}"), ("A", '+AccountingGroup = "{}"'))
+_SIMPLE_OPTIONS: Final = (("i", "input = {}"), ("M", "notify_user = {}"), ("A", '+AccountingGroup = "{}"'))
 """Options that correspond to one submit command, and the format of that command."""
 
 
-def _stream(file: str, name: str, letter: str) -> str:
+def _stream_path(file: str, name: str, letter: str) -> str:
     default_path = f"{name}.{letter}$(Cluster)"
     return f"{file}/{default_path}" if file and os.path.isdir(file) else file or default_path
 
@@ -201,7 +201,7 @@ def _notification(letters: str) -> str:
     return next((kind for letter, kind in kinds if letter in letters), "Never")
 
 
-def _environment(listed_variables: str) -> Iterator[str]:
+def _environment_pairs(listed_variables: str) -> Iterator[str]:
     for variable in filter(None, listed_variables.split(",")):
         name, equals, value = variable.replace('"', '""').partition("=")
         value = value.replace("'", "''") if equals else "True"
@@ -219,10 +219,10 @@ def _resource_commands(text: str, requirements: list[str]) -> Iterator[str]:
     elif name == "procs":
         yield f"request_cpus = {value}"
     elif name == "nodes":
-        yield from _nodes(value)
+        yield from _node_commands(value)
 
 
-def _nodes(value: str) -> Iterator[str]:
+def _node_commands(value: str) -> Iterator[str]:
     nodes, *properties = value.split(":")
     if "+" in value or not nodes.isdigit():
         fix = "use a single number of nodes, with or without ppn"
@@ -253,11 +253,11 @@ def _deferral_commands(text: str) -> Iterator[str]:
     elif then < now and len(digits) == 6:
         then = then.replace(year=then.year + then.month // 12, month=then.month % 12 + 1)
     yield f"deferral_time = {int(then.timestamp())}"
-    yield f"deferral_window = {_WHOLE_LIFE}"
+    yield f"deferral_window = {_WHOLE_JOB}"
     yield "deferral_prep_time = 0"
 
 
-def _staging(staged_files: Sequence[str]) -> Iterator[str]:
+def _staging_commands(staged_files: Sequence[str]) -> Iterator[str]:
     for text in staged_files:
         name, _, paths_text = text.partition("=")
         files = ",".join(file.partition(":")[2] or file for file in paths_text.replace("'", "").split(","))
@@ -267,7 +267,7 @@ def _staging(staged_files: Sequence[str]) -> Iterator[str]:
             yield from ("when_to_transfer_output = ON_EXIT", f"transfer_output_files = {files}")
 
 
-def _queue(request: _QsubRequest, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
+def _queue_lines(request: _QsubRequest, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
     if not request.of("t"):
         yield "Queue"
         return

@@ -16,7 +16,7 @@ from ..condor_tools.job_selection import JobSelector
 from ..condor_tools.options import NotHere, ToolError, UsageError
 from ..condor_tools.terminal import STATES, print_colored
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
-from .common import NO_RECORD, called_tool, display_context, log_of, safe_url
+from .common import NO_SCHEDD_RECORD, called_tool, display_context, safe_url, selected_log
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -37,7 +37,7 @@ def queue(argv: Sequence[str]) -> int:
     query = queue_tool.read(argv)
     if query.arguments.has("jobads"):
         return _write(_jobs_in_file(query, display_context()))
-    with Queries(log_of(query.arguments, "name", "pool", "addr")) as queries:
+    with Queries(selected_log(query.arguments, "name", "pool", "addr")) as queries:
         display = display_context()
         if queries.imported:
             return _write(
@@ -46,7 +46,7 @@ def queue(argv: Sequence[str]) -> int:
         if query.arguments.has("at"):
             raise ToolError(
                 f"poolbook q -at: {safe_url(queries.url)} is a Poolbook log, which only contains the current queue. "
-                f"{queue_tool.OF_THE_PAST}"
+                f"{queue_tool.UNAVAILABLE_IN_THE_PAST}"
             )
         if query.arguments.has("submitter"):
             display = display._replace(submitter=_first_queued_submitter(query, queries))
@@ -58,7 +58,7 @@ def queue(argv: Sequence[str]) -> int:
             return _write(_autocluster_lines(query, queries, display))
         exit_code = _write(_queue(query, queries, display))
         if not called_tool():
-            tell_unknown("q", query.selection.constraints, queries.queue(rejections=True).ads)
+            warn_of_unknown_attributes("q", query.selection.constraints, queries.queue(rejections=True).ads)
         return exit_code
 
 
@@ -73,7 +73,7 @@ def _first_queued_submitter(query: queue_tool.QueueQuery, queries: Queries) -> s
         if name in known_submitters:
             return name
     hint = "`poolbook status -submitters` lists them"
-    raise NotHere(f"poolbook q: no submitter {submitters[0]} has jobs in the queue. {hint}", NO_RECORD)
+    raise NotHere(f"poolbook q: no submitter {submitters[0]} has jobs in the queue. {hint}", NO_SCHEDD_RECORD)
 
 
 def _jobs_in_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterator[str]:
@@ -100,7 +100,7 @@ def _job_factories(query: queue_tool.QueueQuery, queries: Queries, here: CellCon
         if (not is_own_only or row.owner == here.owner) and query.selection.names(row.cluster, row.owner)
     ]
     factories = [ad for ad in factory_ads(rows) if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
-    if query.view not in queue_tool.WHOLE and query.layout is None:
+    if query.view not in queue_tool.WHOLE_AD_FORMS and query.layout is None:
         yield from queue_tool.title(here)
     yield from queue_tool.group_table(factories[: query.limit], query, "factory", here)
 
@@ -128,7 +128,7 @@ def _imported_queue(query: queue_tool.QueueQuery, queries: Queries, display: Cel
         known_text = f"before {instant(error.since, display.timezone)}" if error.since else "at any time"
         raise ToolError(
             f"poolbook q: the queue of {safe_url(queries.url)} is unknown {known_text}, because {error.why}. "
-            f"{queue_tool.OF_THE_PAST}"
+            f"{queue_tool.UNAVAILABLE_IN_THE_PAST}"
         ) from None
     return queue_tool.render(past.ads, query._replace(everyone=True), display._replace(now=past.at // 1_000_000))
 
@@ -152,7 +152,7 @@ def _queue(query: queue_tool.QueueQuery, queries: Queries, display: CellContext)
     if query.arguments.has("unmatchable"):
         matchable = queries.matchable()
         ads = (ad for ad in ads if not matchable(ad))
-    return queue_tool.render(ads, query, display, _census(queries, display))
+    return queue_tool.render(ads, query, display, _count_jobs(queries, display))
 
 
 def _analysis_lines(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
@@ -177,7 +177,7 @@ def _match_count_lines(query: queue_tool.QueueQuery, queries: Queries, display: 
     return queue_tool.render(queries.queue(query.selection._replace(constraints=())).ads, query, display, slots=slots)
 
 
-def _census(queries: Queries, display: CellContext) -> Census:
+def _count_jobs(queries: Queries, display: CellContext) -> Census:
     from ..condor_tools.batches import Census
 
     totals = queries.views.totals()
@@ -199,7 +199,7 @@ def status(argv: Sequence[str]) -> int:
         (file,) = option.values
         ads_of_option = ads_of_file(option.spelling, file, option.qualifier, f"Can't open file of ClassAds: {file}")
         return _print_slot_table(status_tool.render(ads_of_option, query, display_context()), query)
-    with Queries(log_of(query.arguments, "pool", "direct")) as queries:
+    with Queries(selected_log(query.arguments, "pool", "direct")) as queries:
         display = display_context()
         try:
             name = query.arguments.value("name")
@@ -235,7 +235,7 @@ def _print_epochs(query: HistoryQuery, display: CellContext) -> int:
 
     has_no_scan = query.since is None and query.scan is None and not query.selection.owners
     clusters = {id.cluster for id in query.selection.ids} if has_no_scan else set()
-    with Queries(log_of(query.arguments, "name", "pool")) as queries:
+    with Queries(selected_log(query.arguments, "name", "pool")) as queries:
         try:
             ads = queries.epochs(clusters, query.forwards)
         except NotRecorded as error:
@@ -273,16 +273,16 @@ def _history(query: HistoryQuery, display: CellContext) -> int:
     useful = None if reads_all or not sieve.useful else sieve
     # Like condor_history, ignore -pool without -name: the history is the local schedd's.
     pool_options = ("name", "pool") if query.arguments.has("name") else ()
-    with Queries(log_of(query.arguments, *pool_options)) as queries:
+    with Queries(selected_log(query.arguments, *pool_options)) as queries:
         return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, display))
 
 
-def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[ClassAd]) -> None:
+def warn_of_unknown_attributes(command: str, constraints: Iterable[Expression], ads: Iterable[ClassAd]) -> None:
     """Warn on standard error about attributes in the constraints that no job has, with similar names.
 
     :param ads: the jobs; read only until each attribute has been found
     """
-    names = {name.lower(): name for constraint in constraints for name in _read(constraint)}
+    names = {name.lower(): name for constraint in constraints for name in _names_in_constraint(constraint)}
     if not names:
         return
     from ...domain.state.runtime_attributes import RUNTIME_ATTRIBUTES
@@ -301,7 +301,7 @@ def tell_unknown(command: str, constraints: Iterable[Expression], ads: Iterable[
         print(f"poolbook {command}: {message}", file=sys.stderr)
 
 
-def _read(constraint: Expression) -> Iterable[str]:
+def _names_in_constraint(constraint: Expression) -> Iterable[str]:
     from ...domain.classad import ClassAd, EvaluationError
 
     try:

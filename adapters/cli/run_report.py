@@ -29,7 +29,7 @@ from ..condor_tools.layout import Column, Layout, lay_out
 from ..condor_tools.terminal import folded, print_colored, visible, width_of
 from ..runtime.engine import Engine
 from ..stores.location import locate
-from .common import calls, safe_url
+from .common import safe_url, suggested_commands
 
 if TYPE_CHECKING:
     from ..runtime.engine import Engine
@@ -95,10 +95,10 @@ def cluster_results(engine: Engine, clusters: Iterable[int]) -> Iterator[Cluster
         yield ClusterResult(number, submission, events, outcomes_of(events))
 
 
-MOST = 40
+MAX_TABLE_ROWS = 40
 """The maximum number of jobs in the table."""
-_COMMAND_MOST = 48
-_MOST_AGAIN = 10
+_MAX_COMMAND_LENGTH = 48
+_MAX_REPEATED_JOBS = 10
 """The maximum number of jobs listed as started more than once."""
 
 
@@ -118,13 +118,13 @@ def report(
     print_colored("\n" + folded(f"{summary}; every state change is recorded in {where}", width_of()))
     again = [f"{r.number}.{proc} ({runs} times)" for r in results for proc, runs in r.repeated_runs().items()]
     if again:
-        more_text = f", and {len(again) - _MOST_AGAIN:,} more" if len(again) > _MOST_AGAIN else ""
-        print_colored(folded(f"started more than once: {', '.join(again[:_MOST_AGAIN])}{more_text}", width_of()))
+        more_text = f", and {len(again) - _MAX_REPEATED_JOBS:,} more" if len(again) > _MAX_REPEATED_JOBS else ""
+        print_colored(folded(f"started more than once: {', '.join(again[:_MAX_REPEATED_JOBS])}{more_text}", width_of()))
     unmatchable_jobs = {r.number: job for r in results if (job := unmatchable_job(engine, r)) is not None}
     paragraphs, useful_calls = failures(results, unmatchable_jobs, was_interrupted)
     for paragraph in paragraphs:
         print_colored("\n" + folded(paragraph, width_of()))
-    print("\n" + calls(useful_calls or _calls_after_success(clusters[0]), url))
+    print("\n" + suggested_commands(useful_calls or _calls_after_success(clusters[0]), url))
 
 
 def _calls_after_success(cluster: int) -> Sequence[tuple[str, str]]:
@@ -142,7 +142,7 @@ def _print_json(results: Iterable[ClusterResult]) -> None:
             "ClusterId": result.number,
             "ProcId": proc,
             "Slot": row.slot,
-            "State": _STATES.get(result.outcomes.status[proc], result.outcomes.status[proc]),
+            "State": _STATE_NAMES.get(result.outcomes.status[proc], result.outcomes.status[proc]),
             "ExitCode": row.code,
             "ExitSignal": row.signal,
             "RunTime": row.seconds(),
@@ -155,7 +155,7 @@ def _print_json(results: Iterable[ClusterResult]) -> None:
     print(json.dumps(jobs, indent=2))
 
 
-_STATES = {"failed": "completed"}
+_STATE_NAMES = {"failed": "completed"}
 """HTCondor's name of the job state for each outcome that has another name."""
 _HEADS = ("ID", "SLOT", "STATE", "EXIT", "RUN TIME", "CPU", "MEMORY", "COMMAND")
 _WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
@@ -163,14 +163,14 @@ _WIDTHS = (-8, -18, -11, 6, 9, 8, 9)
 
 
 def _print_job_table(result: ClusterResult) -> None:
-    rows = [_job_cells(result, proc, row) for proc, row in islice(result.rows().items(), MOST)]
+    rows = [_job_cells(result, proc, row) for proc, row in islice(result.rows().items(), MAX_TABLE_ROWS)]
     width = width_of()
     columns = [Column("", "", wide if width is None else wide // abs(wide), grow=width is not None) for wide in _WIDTHS]
     layout = Layout((*columns, Column("", "", -1)), headed=False, trimmed=True, limit=width, after_row="")
     print()
     for line in lay_out(layout, [(*row[:-1], " " + row[-1]) for row in (_HEADS, *rows)]):
         print_colored(line)
-    more_counts = Counter(islice(result.outcomes.status.values(), MOST, None))
+    more_counts = Counter(islice(result.outcomes.status.values(), MAX_TABLE_ROWS, None))
     if more_counts:
         rest_text = ", ".join(f"{count:,} more {status}" for status, count in more_counts.items())
         print(f"... and {rest_text}: {_command_listing(result, more_counts)}")
@@ -193,7 +193,7 @@ def _job_cells(result: ClusterResult, proc: int, row: LastRun) -> tuple[str, ...
         "" if run_seconds is None else f"{run_seconds:.2f} s",
         "" if run_seconds is None else f"{row.cpu / 1e6:.2f} s",
         f"{row.memory / 1024:.1f} MiB" if row.memory else "",
-        _command_line(result.ad_of(proc))[:_COMMAND_MOST],
+        _command_line(result.ad_of(proc))[:_MAX_COMMAND_LENGTH],
     )
 
 
@@ -207,12 +207,12 @@ def _command_line(ad: Mapping[str, str]) -> str:
     return visible(f"{name} {arguments}".strip())
 
 
-TAIL = 5
+STDERR_LINES = 5
 """The number of lines of a job's stderr that are printed."""
 _TAIL_BYTES = 8192
-_LINE = 200
+_MAX_LINE_LENGTH = 200
 _UNFINISHED = ("idle", "running", "suspended")
-_OUTPUTS = ("Out", "Err")
+_OUTPUT_ATTRIBUTES = ("Out", "Err")
 
 Calls = list[tuple[str, str]]
 
@@ -229,9 +229,9 @@ def failures(
 ) -> tuple[list[str], Calls]:
     """Return the problems as paragraphs, and suggested commands; both are empty if there are no problems.
 
-    :param unmatchable: for each cluster, the jobs that no slot can run
-    :param interrupted: whether a user stopped the run; otherwise it stopped because none of the remaining jobs could
-    run
+    :param unmatchable_jobs: the jobs that no slot can run, by cluster
+    :param was_interrupted: whether a user stopped the run; otherwise it stopped because none of the remaining jobs
+    could run
     """
     paragraphs: list[str] = []
     worth: Calls = []
@@ -317,8 +317,10 @@ def _hold_advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int
     if hold.code == _SUBMITTED_HELD:
         pronoun = "it" if jobs == 1 else "them"
         return f"You submitted {pronoun} on hold: `poolbook release {number}` and `poolbook resume` let {pronoun} run."
-    folders = [os.path.dirname(path) for name in _OUTPUTS if (path := _output_path(ad, name))]
-    missing = next((folder for folder in folders if not os.path.isdir(folder)), "") if hold.code in _FILES else ""
+    folders = [os.path.dirname(path) for name in _OUTPUT_ATTRIBUTES if (path := _output_path(ad, name))]
+    missing = (
+        next((folder for folder in folders if not os.path.isdir(folder)), "") if hold.code in _FILE_HOLD_CODES else ""
+    )
     if missing:
         return f"`mkdir -p {shlex.quote(missing)}`, then `poolbook release {number}` and `poolbook resume`."
     return f"{hold_advice(hold.code, 'poolbook', str(number))}; `poolbook resume` runs the released jobs."
@@ -326,7 +328,7 @@ def _hold_advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int
 
 _SUBMITTED_HELD = "15"
 """HoldReasonCode of a job that was submitted on hold."""
-_FILES = ("7", "8")
+_FILE_HOLD_CODES = ("7", "8")
 """HoldReasonCodes for an output or error file that could not be opened."""
 
 
@@ -360,4 +362,7 @@ def _last_printable_lines(path: str) -> list[str]:
     except OSError:
         return []
     lines = [visible(line.rstrip()) for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
-    return [line if len(line) <= _LINE else f"...{line[3 - _LINE :]}" for line in lines[-TAIL:]]
+    return [
+        line if len(line) <= _MAX_LINE_LENGTH else f"...{line[3 - _MAX_LINE_LENGTH :]}"
+        for line in lines[-STDERR_LINES:]
+    ]

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, is_live, rewrite, width_of
-from .common import log_of, safe_url
-from .submit import description_of, print_warnings, warned_by_policy
+from .common import safe_url, selected_log
+from .submit import description_of, policy_warning_lines, print_warnings
 
 if TYPE_CHECKING:
     from ...domain.decide.pool_configuration import Load
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RUN = command_table("run")
 RESUME = command_table("resume")
 SERVE = command_table("serve")
-_LOADED_AHEAD = ("sqlite_utils", "poolbook.projections.projector", "poolbook.domain.negotiator.cycle")
+_PRELOADED_MODULES = ("sqlite_utils", "poolbook.projections.projector", "poolbook.domain.negotiator.cycle")
 """Modules that the first jobs need. Loading them takes half a second or more, and no request should wait for it."""
 
 
@@ -34,14 +34,14 @@ def open_server(
     """Become the writer of the log that the arguments name, and recover its jobs.
 
     :param create: create the log if it does not exist
-    :param measured: measure this machine's speed, unless the configuration disables it
+    :param is_measured: measure this machine's speed, unless the configuration disables it
     """
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
     from ..runtime.pool_server import PoolServer, ServedUsers
     from ..stores.log_paths import share_with_group, show_to_all
 
-    url = log_of(arguments)
+    url = selected_log(arguments)
     served_users = ServedUsers.ALL if arguments.has("users") else ServedUsers.EACH
     if served_users is ServedUsers.ALL:
         _check_is_root()
@@ -176,8 +176,8 @@ def run(argv: Sequence[str]) -> int:
         if answer.refusal:
             print_warnings([f"ERROR: {answer.tool}" if answer.tool else f"poolbook: {answer.refusal}"])
             return 1
-        print_warnings(warned_by_policy(answer.value.get("warning", "")))
-        return _to_the_end(server, arguments, (number,))
+        print_warnings(policy_warning_lines(answer.value.get("warning", "")))
+        return _run_to_end(server, arguments, (number,))
     finally:
         server.close()
 
@@ -200,23 +200,23 @@ def resume(argv: Sequence[str]) -> int:
             print("[]" if arguments.has("json") else "There are no jobs in the queue.")
             return 0
         server.catch_signals()
-        return _to_the_end(server, arguments, server.found)
+        return _run_to_end(server, arguments, server.found)
     finally:
         server.close()
 
 
 def serve(argv: Sequence[str]) -> int:
     arguments = parse(SERVE, argv)
-    for module in _LOADED_AHEAD:
+    for module in _PRELOADED_MODULES:
         import_module(module)
     server = open_server(SERVE, arguments, is_measured=True)
     try:
         server.catch_signals()
-        print(f"poolbook: serving {safe_url(log_of(arguments))}; Ctrl-C stops it", flush=True)
+        print(f"poolbook: serving {safe_url(selected_log(arguments))}; Ctrl-C stops it", flush=True)
         if arguments.has("verbose"):
-            from .log_commands import tell_as_it_happens
+            from .log_commands import print_live_lines
 
-            server.engine.subscribe(tell_as_it_happens)
+            server.engine.subscribe(print_live_lines)
         while not server.stopping:
             server.step()
         print("poolbook: stopping; its jobs are vacated, and run again when the pool restarts", flush=True)
@@ -226,7 +226,7 @@ def serve(argv: Sequence[str]) -> int:
         server.close()
 
 
-def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:
+def _run_to_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:
     from .run_report import report
 
     progress = JobProgress(server, clusters, is_quiet=arguments.has("quiet"))
@@ -240,14 +240,14 @@ def _to_the_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
         progress.say("stopping: ending the running jobs")
         server.shut_down()
     progress.end()
-    url, as_json = log_of(arguments), arguments.has("json")
+    url, as_json = selected_log(arguments), arguments.has("json")
     report(server.engine, url, clusters, progress.seconds(), as_json, was_interrupted=server.stopping)
     if server.stopping:
         return 130
-    return 0 if not _count_unfinished(server, clusters, with_held=True) and not _failed(server, clusters) else 1
+    return 0 if not _count_unfinished(server, clusters, with_held=True) and not _has_failed_job(server, clusters) else 1
 
 
-def _failed(server: PoolServer, clusters: Sequence[int]) -> bool:
+def _has_failed_job(server: PoolServer, clusters: Sequence[int]) -> bool:
     from ...domain.events import JobExited
     from ...replay.outcomes import process_end
 

@@ -31,13 +31,13 @@ from ..condor_tools.tool_options import ToolEnded, htcondor_message, number_mess
 from ..runtime import pool_client
 from ..runtime.pool_client import is_served
 from ..runtime.requests import NO_JOBS, POLICY, RequestRefused, SubmitDescription, Submitted, new_id
-from .common import log_of, log_option
+from .common import log_option, selected_log
 
 if TYPE_CHECKING:
     from ...domain.submit import Submission
     from ..runtime.requests import SubmitTerms
 
-OF_POOL = ("name", "pool", "remote", "address")
+POOL_OPTIONS = ("name", "pool", "remote", "address")
 """Options that name a schedd or pool; it must be this one."""
 SUBMIT = command_table("submit")
 STANDARD_INPUT: Final = "-"
@@ -48,9 +48,9 @@ _QUEUE = re.compile(r"\s*(?:queue|itera?t?e?)(?=\s|$)", re.IGNORECASE)
 def submit(argv: Sequence[str]) -> int:
     arguments = parse(SUBMIT, argv)
     try:
-        if asks(arguments):
-            return answered(arguments)
-        submitted, message = queued(arguments)
+        if requests_output_only(arguments):
+            return print_requested_output(arguments)
+        submitted, message = submit_jobs(arguments)
     except (PoolbookError, RequestRefused) as error:
         if error.code == NO_JOBS:
             print_warnings([f"WARNING: {error}"])
@@ -59,19 +59,18 @@ def submit(argv: Sequence[str]) -> int:
             raise
         print_warnings([*error.warnings, f"ERROR: {error.tool}"])
         return 1
-    print_warnings([*submitted.warnings, *warned_by_policy(submitted.warning)])
+    print_warnings([*submitted.warnings, *policy_warning_lines(submitted.warning)])
     print(message, end="", flush=True)
-    return ended(arguments, submitted)
+    return finish_submission(arguments, submitted)
 
 
-def asks(arguments: Arguments) -> bool:
+def requests_output_only(arguments: Arguments) -> bool:
     """Check whether the command line requests something other than queueing jobs."""
     return arguments.has("capabilities", "dry-run", "dump")
 
 
-def answered(arguments: Arguments) -> int:
-    """Print the information that the command line requests, and return the exit code."""
-    log_of(arguments, *OF_POOL)
+def print_requested_output(arguments: Arguments) -> int:
+    selected_log(arguments, *POOL_OPTIONS)
     if arguments.has("capabilities"):
         from ..machine.host import host_name
 
@@ -80,32 +79,32 @@ def answered(arguments: Arguments) -> int:
     return dry_run(arguments)
 
 
-def queued(arguments: Arguments) -> tuple[Submitted, str]:
+def submit_jobs(arguments: Arguments) -> tuple[Submitted, str]:
     """Queue the jobs, and return the message about them. Raise the errors of ``commands.submit``, and `UsageError` or
     `ToolError` if the command line is invalid."""
-    log_of(arguments, *OF_POOL)
-    if arguments.has("interactive") and not is_served(log_of(arguments)):
-        advice = f"`poolbook serve{log_option(log_of(arguments))}` starts to run its jobs"
+    selected_log(arguments, *POOL_OPTIONS)
+    if arguments.has("interactive") and not is_served(selected_log(arguments)):
+        advice = f"`poolbook serve{log_option(selected_log(arguments))}` starts to run its jobs"
         raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served: {advice}")
     description = description_of(arguments)
     is_verbose = _prints_ads(arguments, description)
-    submitted = pool_client.submit(log_of(arguments), description, keep=is_verbose)
+    submitted = pool_client.submit(selected_log(arguments), description, keep=is_verbose)
     if description.spool:
-        from .transfer_data import spool
+        from .transfer_data import spool_submission
 
-        spool(log_of(arguments), submitted.cluster, submitted.jobs)
-    return submitted, announced(arguments, submitted, description.file, is_verbose)
+        spool_submission(selected_log(arguments), submitted.cluster, submitted.jobs)
+    return submitted, submission_message(arguments, submitted, description.file, is_verbose)
 
 
-def ended(arguments: Arguments, submitted: Submitted) -> int:
+def finish_submission(arguments: Arguments, submitted: Submitted) -> int:
     """Complete a submission and return the exit code: connect the user to an interactive job, or explain on standard
     error how to run the jobs if the log is not being served."""
     if arguments.has("interactive"):
-        from .jobs_at_work import attended
+        from .jobs_at_work import run_interactive_job
 
-        return attended(log_of(arguments), submitted.cluster)
-    if not is_served(log_of(arguments)):
-        log_text = log_option(log_of(arguments))
+        return run_interactive_job(selected_log(arguments), submitted.cluster)
+    if not is_served(selected_log(arguments)):
+        log_text = log_option(selected_log(arguments))
         ways_text = f"`poolbook resume{log_text}` runs the jobs and ends, `poolbook serve{log_text}` keeps running"
         print(f"The pool is not running: {ways_text}.", file=sys.stderr)
     return 0
@@ -120,12 +119,12 @@ def _prints_ads(arguments: Arguments, description: SubmitDescription) -> bool:
     )
 
 
-def warned_by_policy(warning: str) -> list[str]:
+def policy_warning_lines(warning: str) -> list[str]:
     """Return condor_submit's text, with its heading, for a submission that the schedd accepts with a warning."""
     return [f"WARNING: {line}" for line in warning.split("\n", 1) if line]
 
 
-def announced(arguments: Arguments, submitted: Submitted, file: str, is_verbose: bool) -> str:
+def submission_message(arguments: Arguments, submitted: Submitted, file: str, is_verbose: bool) -> str:
     """Return the message about the submitted jobs of a file; if ``is_verbose``, with their ads."""
     cluster, count = submitted.cluster, submitted.jobs
     if arguments.has("json"):
@@ -162,9 +161,11 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         raise UsageError(f"name one submit file, not {' and '.join(files)}")
     queue = _queue_statement(arguments)
     if interactive := arguments.has("interactive"):
-        from .jobs_at_work import DESCRIPTION, lines_of
+        from .jobs_at_work import DESCRIPTION, interactive_lines
     if interactive and arguments.has("factory"):
-        raise UsageError("use either -interactive or -factory, which may create the job later", tool_message=_NOT_LATE)
+        raise UsageError(
+            "use either -interactive or -factory, which may create the job later", tool_message=_LATE_ERROR
+        )
     if interactive and not files:
         name, text, queue = "", DESCRIPTION, queue or "1"
     elif files and files[0] != STANDARD_INPUT:
@@ -184,7 +185,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         append=[
             *(line for line in arguments.values("append") if not _QUEUE.match(line)),
             *_batch_name_lines(arguments),
-            *(lines_of(text) if interactive else ()),
+            *(interactive_lines(text) if interactive else ()),
         ],
         queue=queue,
         environment=dict(os.environ),
@@ -195,7 +196,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     )
 
 
-_NOT_LATE = "\nERROR: Interactive jobs cannot be materialized late\n"
+_LATE_ERROR = "\nERROR: Interactive jobs cannot be materialized late\n"
 
 
 def _text_of(name: str) -> str:
@@ -264,12 +265,13 @@ def dry_run(arguments: Arguments) -> int:
             raise UsageError(_NO_FILE.format(path, option.spelling, path))
         # In `submit --dry-run job.sub`, the option's value is the submit file; complete ads go to standard output.
         arguments, path, form = arguments._replace(words=(path,)), STANDARD_INPUT, format_full_ads
-    parsed = _parsed(arguments)
+    parsed = _parse_submission(arguments)
     is_dry, terse = option.name == "dry-run", arguments.has("terse")
     if path == STANDARD_INPUT:
         sys.stdout.writelines(_dumped_ads(parsed, form, is_dry, terse, form is format_full_ads))
         return 0
-    announcement = _ids(parsed) if terse else HEADINGS[is_dry] + "." * min(parsed.count, 20) + _foot(parsed, is_dry)
+    counted_text = HEADINGS[is_dry] + "." * min(parsed.count, 20) + _footer(parsed, is_dry)
+    announcement = _job_ids(parsed) if terse else counted_text
     try:
         with open(path, "w") as file:
             file.writelines(form(parsed))
@@ -282,11 +284,11 @@ def dry_run(arguments: Arguments) -> int:
     return 0
 
 
-def _foot(submission: Submission, is_dry: bool) -> str:
+def _footer(submission: Submission, is_dry: bool) -> str:
     return f"\n{submission.count} job(s) {'dry-run' if is_dry else 'submitted'} to cluster 1."
 
 
-def _ids(submission: Submission) -> str:
+def _job_ids(submission: Submission) -> str:
     return f"1.0 - 1.{submission.count - 1}"
 
 
@@ -297,14 +299,14 @@ def _dumped_ads(submission: Submission, form: DumpForm, is_dry: bool, terse: boo
         yield "" if terse else "\n"
     elif terse:
         yield from form(submission)
-        yield _ids(submission) + "\n"
+        yield _job_ids(submission) + "\n"
     elif is_entire:
-        yield f"{HEADINGS[is_dry]}{'.' * min(submission.count, 20)}{_foot(submission, is_dry)}\n"
+        yield f"{HEADINGS[is_dry]}{'.' * min(submission.count, 20)}{_footer(submission, is_dry)}\n"
         yield from form(submission)
     else:
         yield HEADINGS[is_dry]
         yield from (f"{job}." for job in form(submission))
-        yield f"{_foot(submission, is_dry)}\n"
+        yield f"{_footer(submission, is_dry)}\n"
 
 
 def _dump_form(option: GivenOption) -> DumpForm:
@@ -318,11 +320,11 @@ def _dump_form(option: GivenOption) -> DumpForm:
     return form
 
 
-def _parsed(arguments: Arguments) -> Submission:
+def _parse_submission(arguments: Arguments) -> Submission:
     from ..runtime.disk import Disk, ReadOnlyDisk
     from ..runtime.submit_request import Reading, check_files
 
-    description, url = description_of(arguments), log_of(arguments)
+    description, url = description_of(arguments), selected_log(arguments)
     folder = Path(description.folder)
     reading = Reading(description, Disk(folder) if arguments.has("trust") else ReadOnlyDisk(folder))
     own_settings, warnings = reading.configured()
@@ -369,8 +371,8 @@ def condor_submit(argv: Sequence[str]) -> int:
             text = htcondor_message(wrong) or f"-{wrong.lacks_value} requires another argument"
         raise ToolEnded(1, usage if wrong.option else f"condor_submit: {text}\n") from None
     try:
-        if asks(arguments):
-            return answered(arguments)
+        if requests_output_only(arguments):
+            return print_requested_output(arguments)
         return _submit_as_tool(arguments)
     except UsageError as wrong:
         message = f"{number_message(wrong, 'argument ')}\n" if wrong.number else wrong.tool_message
@@ -390,12 +392,12 @@ def condor_submit(argv: Sequence[str]) -> int:
 
 
 def _submit_as_tool(arguments: Arguments) -> int:
-    submitted, message = queued(arguments)
+    submitted, message = submit_jobs(arguments)
     print(message, end="", flush=True)
     if not arguments.has("terse", "json", "interactive") and message.endswith(f" to cluster {submitted.cluster}.\n"):
         print(f"To monitor your job(s), run: condor_watch_q -clusters {submitted.cluster}", file=sys.stderr)
-    print_warnings(map(_without_place, (*submitted.warnings, *warned_by_policy(submitted.warning))))
-    return ended(arguments, submitted)
+    print_warnings(map(_without_place, (*submitted.warnings, *policy_warning_lines(submitted.warning))))
+    return finish_submission(arguments, submitted)
 
 
 def _without_place(line: str) -> str:

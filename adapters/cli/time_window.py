@@ -30,8 +30,7 @@ class Window(NamedTuple):
         return begin + (f" until {instant(self.until, zone)}" if self.until != EVER else "")
 
 
-def here() -> tzinfo:
-    """Return this machine's time zone."""
+def local_timezone() -> tzinfo:
     return datetime.now().astimezone().tzinfo or UTC
 
 
@@ -48,7 +47,7 @@ def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, a
     if is_clock(text) and after is None and is_imported(log):
         now = min(now, time_span(log)[1])
     try:
-        return since(text, now, here(), after)
+        return since(text, now, local_timezone(), after)
     except ValueError as error:
         raise UsageError(f"poolbook {command} -{name}: {error}") from None
 
@@ -60,7 +59,7 @@ def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Eve
     until = instant_of(command, arguments, end, log, since)
     window = Window(since or 0, EVER if until is None else until)
     if window.until <= window.since:
-        times = f"{instant(window.since, here())} to {instant(window.until, here())}"
+        times = f"{instant(window.since, local_timezone())} to {instant(window.until, local_timezone())}"
         raise UsageError(
             f"poolbook {command}: from {times} is an empty time span; -{end} must be later than -{begin} (a date "
             f"without a time is its midnight)"

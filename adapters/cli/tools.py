@@ -19,8 +19,8 @@ from typing import Final
 
 from ..condor_tools.options import Arguments, ToolError, command_table, parse
 from ..condor_tools.tool_options import usage_of
-from .common import called, log_of, log_option
-from .main import COMMANDS, INSTEAD, PREFIX, SAME, TOOLS, UNSUPPORTED, tool_name
+from .common import log_option, poolbook_command, selected_log
+from .main import ALTERNATIVES, COMMANDS, PREFIX, RENAMED_TOOLS, TOOLS, UNSUPPORTED, tool_name
 
 TOOLS_PATH = command_table("tools-path")
 SHELL = command_table("shell")
@@ -35,8 +35,8 @@ _PAUSE: Final = 0.01
 
 def tools() -> Iterator[str]:
     """Yield the names of HTCondor tools: the implemented ones, and the others, which print what to use instead."""
-    for name in (*COMMANDS, *SAME):
-        if name not in NO_TOOLS and name not in INSTEAD and name not in TOOLS:
+    for name in (*COMMANDS, *RENAMED_TOOLS):
+        if name not in NO_TOOLS and name not in ALTERNATIVES and name not in TOOLS:
             yield PREFIX + name
     yield from map(tool_name, (*TOOLS, *UNSUPPORTED))
 
@@ -80,7 +80,7 @@ def _linked(folder: Path, command: Path) -> Path:
 
 def shell(argv: Sequence[str]) -> int:
     arguments = parse(SHELL, argv)
-    url = log_of(arguments)
+    url = selected_log(arguments)
     if arguments.has("stop"):
         return _stop(url)
     from ..runtime.pool_client import is_served
@@ -122,7 +122,9 @@ def _wait_for_answer(url: str, pool: subprocess.Popen[bytes]) -> None:
     while not is_served(url):
         if pool.poll() is not None:
             output = _pool_output_file(url).read_text(errors="replace").strip()
-            raise ToolError(output or f"poolbook: {called()} serve ended immediately; run it yourself to see why")
+            raise ToolError(
+                output or f"poolbook: {poolbook_command()} serve ended immediately; run it yourself to see why"
+            )
         if time.monotonic() > until:
             pool.terminate()
             raise ToolError(

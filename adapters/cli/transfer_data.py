@@ -81,7 +81,7 @@ def _count_selections(arguments: Arguments) -> int:
 Move = Callable[[Path, tuple[int, int], dict[str, str]], dict[str, str]]
 
 
-def spool(url: str, cluster: int, count: int) -> None:
+def spool_submission(url: str, cluster: int, count: int) -> None:
     """Copy the files of a submission's jobs into the spool, and release the jobs. Raise `ToolEnded` if that fails; the
     jobs then stay held."""
     from ..runtime.queries import Queries
@@ -103,19 +103,19 @@ def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move_files
     for job, ad in jobs.items():
         texts_by_name = {name: attribute_text(ad, name) for name in ad}
         try:
-            _set(url, job, move_files(folder, job, texts_by_name))
+            _edit_job(url, job, move_files(folder, job, texts_by_name))
         except (SpoolError, RequestRefused) as error:
             raise ToolEnded(1, f"Job {job[0]}.{job[1]}: {error}\n{failed_text}") from None
 
 
-def _set(url: str, job: tuple[int, int], changes: Mapping[str, str]) -> None:
+def _edit_job(url: str, job: tuple[int, int], changes: Mapping[str, str]) -> None:
     for outcome in change_jobs(url, {"kind": "Edit", "selection": {"jobs": [job]}, "changes": changes}):
         if outcome.result != "done":
             raise RequestRefused(outcome.result)
 
 
-_WRONG: Final = 255  #: the exit code of invalid usage
-_NONE: Final = "No directory; job was never evicted.\n"
+_USAGE_ERROR_CODE: Final = 255  #: the exit code of invalid usage
+_NO_FILES: Final = "No directory; job was never evicted.\n"
 
 
 def evicted_files(argv: Sequence[str]) -> int:
@@ -124,35 +124,35 @@ def evicted_files(argv: Sequence[str]) -> int:
 
     arguments = list(argv)
     if not arguments:
-        raise ToolEnded(_WRONG, out=usage_of("evicted_files"))
+        raise ToolEnded(_USAGE_ERROR_CODE, out=usage_of("evicted_files"))
     command = "dir" if arguments[0][:1].isdigit() else arguments.pop(0).lower()
     if command not in _COMMANDS:
-        raise ToolEnded(_WRONG, out=f"Unknown command '{argv[0]}', aborting.\n")
-    jobs = [_job(word) for word in arguments]
+        raise ToolEnded(_USAGE_ERROR_CODE, out=f"Unknown command '{argv[0]}', aborting.\n")
+    jobs = [_job_of_word(word) for word in arguments]
     spool = Spool(log_paths(default_log()).folder)
     worst = 0
     for job in jobs:
         name = f"{job[0]}.{job[1]}"
         place = os.path.realpath(spool.path(*job))
         prefix = f"{name} " if len(jobs) > 1 else ""
-        text, code = _COMMANDS[command](name, place) if os.path.isdir(place) else (_NONE, errno.ENOENT)
+        text, code = _COMMANDS[command](name, place) if os.path.isdir(place) else (_NO_FILES, errno.ENOENT)
         sys.stdout.write(prefix + text)
         worst = worst or code
     return worst if len(jobs) == 1 else 0
 
 
-def _job(word: str) -> tuple[int, int]:
+def _job_of_word(word: str) -> tuple[int, int]:
     match = re.match(r"(\d{1,10})\.(\d{1,10})", word, re.ASCII)
     if match is None:
-        raise ToolEnded(_WRONG, f"'{word}' is not a job ID, aborting.\n")
+        raise ToolEnded(_USAGE_ERROR_CODE, f"'{word}' is not a job ID, aborting.\n")
     return int(match[1]), int(match[2])
 
 
-def _directory(_: str, place: str) -> tuple[str, int]:
+def _print_directory(_: str, place: str) -> tuple[str, int]:
     return f"{place}\n", 0
 
 
-def _listed(_: str, place: str) -> tuple[str, int]:
+def _list_files(_: str, place: str) -> tuple[str, int]:
     names = [entry for entry in sorted(os.listdir(place)) if not entry.startswith(".poolbook-")]
     return "".join(f"\t{name}\n" for name in names) or "\n", 0
 
@@ -169,10 +169,10 @@ def _copy_file(name: str, place: str) -> tuple[str, int]:
 
 
 _COMMANDS: Final[dict[str, Callable[[str, str], tuple[str, int]]]] = {
-    "dir": _directory,
-    "find": _directory,
-    "ls": _listed,
-    "list": _listed,
+    "dir": _print_directory,
+    "find": _print_directory,
+    "ls": _list_files,
+    "list": _list_files,
     "get": _copy_file,
     "fetch": _copy_file,
 }

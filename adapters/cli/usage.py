@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING
 from ...domain.units import SECOND
 from ...projections.imported_ads import USAGE_STATEMENTS
 from ...replay.narration.formatting import EVER, counted, excerpt, instant, interval, iso
-from ..condor_tools.cells import length_of
+from ..condor_tools.cells import duration_of_us
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import folded, width_of
 from ..runtime.queries import Queries
-from .common import log_of
+from .common import selected_log
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -45,7 +45,7 @@ def usage(argv: Sequence[str]) -> int:
     grouping = arguments.value("by", "user")
     if grouping not in USAGE_STATEMENTS or arguments.has("from", "to"):
         return _print_run_usage(arguments, grouping)
-    with Queries(log_of(arguments)) as queries:
+    with Queries(selected_log(arguments)) as queries:
         usages = queries.usage(grouping)
     names = set(arguments.words)
     rows = [row for row in usages if _is_requested_row((row.name,), names)]
@@ -66,24 +66,24 @@ def _print_run_usage(arguments: Arguments, groups_text: str) -> int:
     from ...replay.usage.eviction_costs import open_lines, unknown_as_dict, unknown_lines
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
-    from .time_window import here, window_of
+    from .time_window import local_timezone, window_of
 
     group_names = groups_text.split(",")
     if not set(group_names) <= set(KEYS) or len(set(group_names)) < len(group_names):
         raise UsageError(
             f"poolbook usage -by {groups_text}: unknown key; use {', '.join(KEYS)}, or several, such as machine,user"
         )
-    with Queries(log_of(arguments)) as queries:
+    with Queries(selected_log(arguments)) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
-        report = queries.runs(*window, here())
+        report = queries.runs(*window, local_timezone())
         span = "" if report.runs else _log_time_span(queries.log)
     given_names = set(arguments.words)
     runs = [run for run in report.runs if _is_requested_row(names(run), given_names)]
-    rows, total = sums(runs, group_names, *window, here())
+    rows, total = sums(runs, group_names, *window, local_timezone())
     if given_names and not runs:
         names_text = " or ".join(arguments.words)
         raise ToolError(
-            f"poolbook usage: no run{window.words(here())} belongs to {names_text}; omit it to list all runs"
+            f"poolbook usage: no run{window.words(local_timezone())} belongs to {names_text}; omit it to list all runs"
         )
     order = sorted(rows.items(), key=lambda row: (-row[1].used, row[0]))
     if arguments.has("json"):
@@ -95,7 +95,7 @@ def _print_run_usage(arguments: Arguments, groups_text: str) -> int:
     if runs:
         print("\n".join(_usage_rows(group_names, order, total)))
     elif not report.unknown.silent:
-        print(f"There are no runs{window.words(here())}{span}.")
+        print(f"There are no runs{window.words(local_timezone())}{span}.")
     for line in (*open_lines(runs), *unknown_lines(report.unknown)):
         print(line)
     return 0
@@ -103,7 +103,7 @@ def _print_run_usage(arguments: Arguments, groups_text: str) -> int:
 
 def _usage_rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]], total: Sum) -> Iterator[str]:
     cells = [
-        (*keys, str(len(row.jobs)), str(row.runs), *map(length_of, row.times), str(row.evictions))
+        (*keys, str(len(row.jobs)), str(row.runs), *map(duration_of_us, row.times), str(row.evictions))
         for keys, row in [*order, (("total", *[" "] * (len(by) - 1)), total)]
     ]
     cells = [tuple(cell or "(none)" for cell in row) for row in cells]
@@ -113,26 +113,26 @@ def _usage_rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]],
 def _log_time_span(log: EventStore) -> str:
     """Return the time that a log covers, as the end of a sentence; empty if the log has no events."""
     from ...replay.forensics.imported_log import time_span
-    from .time_window import here
+    from .time_window import local_timezone
 
     first, last = time_span(log)
-    return f"; the log covers {instant(first, here())} to {instant(last, here())}" if last else ""
+    return f"; the log covers {instant(first, local_timezone())} to {instant(last, local_timezone())}" if last else ""
 
 
 def _usage_table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
     """Return the rows and their total, with times in the format of condor_history."""
     total = [sum(amounts) for amounts in zip(*(row[1:] for row in rows), strict=True)] or [0, 0, 0, 0]
     cells = [
-        (name, str(amounts[0]), *map(length_of, amounts[1:]))
+        (name, str(amounts[0]), *map(duration_of_us, amounts[1:]))
         for name, amounts in [*((row.name or "(none)", row[1:]) for row in rows), ("total", total)]
     ]
     return text_table((grouping.upper(), *_HEADS), cells, right=range(1, 1 + len(_HEADS)))
 
 
 def print_evictions(queries: Queries, stream: StreamFilter | None, window: Window, zone: tzinfo, as_json: bool) -> int:
-    """Print the evictions in a window, only those in `stream_filter` if it is given, and return the exit code.
+    """Print the evictions in a window, only those of `stream` if it is given, and return the exit code.
 
-    :raises UsageError: `stream_filter` is not a job, cluster or slot
+    :raises UsageError: `stream` is not a job, cluster or slot
     """
     from ...replay.usage import eviction_costs
 
@@ -191,7 +191,7 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iter
         yield f"There were no evictions{when}."
         return
     yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost_time)} on slots lost."
-    rows = [(str(share.evictions), length_of(share.lost), share.cause.words) for share in shares]
+    rows = [(str(share.evictions), duration_of_us(share.lost), share.cause.words) for share in shares]
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
 
 
@@ -206,7 +206,6 @@ _PREEMPTION_HEADS = ("TIME", "JOB", "USER", "SLOT", "LOST", "CAUSE", "FOR", "USE
 
 
 def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
-    """Print the preemptions in a log, and return the exit code."""
     from ...replay.usage import preemptions
 
     evictions = queries.preemptions()

@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...domain.units import DAY, SECOND
 from ..bounded_text import read_text
-from ..condor_tools.cells import CellContext, date, length
+from ..condor_tools.cells import CellContext, date, duration
 from ..condor_tools.formats import (
     ads_form,
     attribute_list,
     bare_json,
     custom_layout,
+    line_writer,
     long_text,
-    old_lines,
-    parsed,
+    parse_expression,
     whole_ads,
 )
-from ..condor_tools.job_selection import holds
-from ..condor_tools.layout import Layout, lines
+from ..condor_tools.job_selection import satisfies
+from ..condor_tools.layout import Layout, layout_lines
 from ..condor_tools.options import (
     Arguments,
     GivenOption,
@@ -39,7 +39,7 @@ from ..condor_tools.options import (
 )
 from ..runtime.accounting_records import Record, ad_of, records_of_output, with_subgroups
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
-from .common import display_context, log_of, safe_url
+from .common import display_context, safe_url, selected_log
 from .userprio_table import DETAILS, MOST, UserprioLayout, table
 
 if TYPE_CHECKING:
@@ -81,7 +81,7 @@ def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | Non
     changes = list(arguments.every(*EDITS))
     if not changes:
         if arguments.has("duration"):
-            raise UsageError(f"poolbook userprio: -duration is only for {_lent()}")
+            raise UsageError(f"poolbook userprio: -duration is only for {_lease_text()}")
         return None
     if len(changes) > 1:
         alternatives = f"{changes[0].spelling} or {changes[1].spelling}"
@@ -89,17 +89,17 @@ def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | Non
     option = changes[0]
     if arguments.words:
         raise UsageError(f"poolbook userprio: {option.spelling} and {arguments.words[0]!r}: name only one submitter")
-    return _request(command, option, arguments.last("duration"))
+    return _change_request(command, option, arguments.last("duration"))
 
 
-def _lent() -> str:
+def _lease_text() -> str:
     return ", ".join(f"-{name}" for name, edit in EDITS.items() if edit.lent)
 
 
-def _request(command: ToolSyntax, given: GivenOption, option: GivenOption | None) -> UserprioChange:
+def _change_request(command: ToolSyntax, given: GivenOption, option: GivenOption | None) -> UserprioChange:
     edit = EDITS[given.name]
     if option is not None and not edit.lent:
-        raise UsageError(f"poolbook userprio: -duration is only for {_lent()}, not with {given.spelling}")
+        raise UsageError(f"poolbook userprio: -duration is only for {_lease_text()}, not with {given.spelling}")
     user = given.values[0] if given.values else ""
     body: dict[str, Any] = {"kind": edit.kind}
     if given.values:
@@ -112,7 +112,7 @@ def _request(command: ToolSyntax, given: GivenOption, option: GivenOption | None
     body["name"] = edit.name
     if len(given.values) == 1:
         return UserprioChange({**body, "cancel": True}, edit.done.format(user=user))
-    value = _value(command, given, edit)
+    value = _edit_value(command, given, edit)
     body["value"] = float(value)
     if option is None:
         return UserprioChange(body, edit.done.format(user=user, value=value))
@@ -131,7 +131,7 @@ def submitter(option: str, name: str) -> str:
     return name
 
 
-def _value(command: ToolSyntax, option: GivenOption, edit: _Edit) -> int | float:
+def _edit_value(command: ToolSyntax, option: GivenOption, edit: _Edit) -> int | float:
     if edit.least != "any":
         return whole_number(command, option._replace(values=option.values[1:]), int(edit.least))
     try:
@@ -174,7 +174,7 @@ def read(argv: Sequence[str]) -> UserprioQuery:
         edit,
         "" if holder is None else submitter(holder.spelling, holder.values[0]),
         arguments.value("inputfile"),
-        tuple(parsed(option.spelling, option.values[0]) for option in arguments.every("constraint")),
+        tuple(parse_expression(option.spelling, option.values[0]) for option in arguments.every("constraint")),
         custom_layout(arguments),
         ads_form(arguments),
     )
@@ -214,7 +214,7 @@ def render(records: Iterable[Record], query: UserprioQuery, display: CellContext
         rows = with_subgroups(rows)
     rows = _select_records(rows, query, display)
     if query.layout is not None:
-        yield from lines(query.layout, map(ad_of, rows), display)
+        yield from layout_lines(query.layout, map(ad_of, rows), display)
     elif query.form is not None:
         yield from _long_form(query.form, [ad_of(record) for record in rows], query.arguments)
     else:
@@ -224,7 +224,7 @@ def render(records: Iterable[Record], query: UserprioQuery, display: CellContext
 def _long_form(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[str]:
     names = attribute_list(arguments)
     if form == "long" and arguments.has("modular"):
-        written = old_lines()
+        written = line_writer()
         yield from ("\n" + long_text(ad, names, written).removesuffix("\n") for ad in ads)
     else:
         yield from whole_ads(form, ads, names, bare=bare_json(arguments), gap="\n")
@@ -259,7 +259,7 @@ def _select_records(records: list[Record], query: UserprioQuery, display: CellCo
     if query.constraints:
         context = display.context()
         for constraint in query.constraints:
-            records = [record for record in records if holds(constraint, ad_of(record), context)]
+            records = [record for record in records if satisfies(constraint, ad_of(record), context)]
     return records
 
 
@@ -272,7 +272,7 @@ def slot_list(slots: Sequence[tuple[str, int]], display: CellContext) -> Iterato
     yield line("Resource Name", " Start Time", " Match Time")
     yield line("-------------", " ----------", " ----------")
     for name, since in slots:
-        yield line(name, date(since, display.timezone), length(max(0, display.now - since)))
+        yield line(name, date(since, display.timezone), duration(max(0, display.now - since)))
     yield line("-------------", " ------------", " ------------")
     yield f"Number of Resources Used: {len(slots)}\n"
 
@@ -281,7 +281,7 @@ def read_file(path: str) -> list[Record]:
     """Read the records in a file that condor_userprio -long or `poolbook userprio -long` wrote. Raise `UsageError` if
     the file cannot be read, or contains no such ads."""
     try:
-        records = of_text(read_text(path))
+        records = records_in_text(read_text(path))
     except OSError as error:
         raise UsageError(f"poolbook userprio -inputfile {path}: {error.strerror}") from None
     if not any("Name" in record for record in records):
@@ -291,7 +291,7 @@ def read_file(path: str) -> list[Record]:
     return records
 
 
-def of_text(text: str) -> list[Record]:
+def records_in_text(text: str) -> list[Record]:
     blocks = (block for block in re.split(r"\n\s*\n", text) if block.strip())
     matches = (map(_ATTRIBUTE.match, block.split("\n")) for block in blocks)
     return records_of_output({match[1]: match[2] for match in lines if match} for lines in matches)
@@ -305,7 +305,7 @@ def userprio(argv: Sequence[str]) -> int:
     if query.edit is not None:
         return _edit(query, query.edit)
     display = display_context()
-    for text in _texts(query, display):
+    for text in _output_lines(query, display):
         sys.stdout.write(text)
     return 0
 
@@ -314,7 +314,7 @@ def _edit(query: UserprioQuery, edit: UserprioChange) -> int:
     from ..runtime.pool_client import ask
 
     negotiator_name = {"negotiator": name} if (name := query.arguments.value("name").upper()) else {}
-    answer = ask(log_of(query.arguments, "pool"), {**edit.body, **negotiator_name})
+    answer = ask(selected_log(query.arguments, "pool"), {**edit.body, **negotiator_name})
     if query.arguments.has("json"):
         print(dumps(answer, indent=2))
     else:
@@ -322,10 +322,10 @@ def _edit(query: UserprioQuery, edit: UserprioChange) -> int:
     return 0
 
 
-def _texts(query: UserprioQuery, here: CellContext) -> Iterator[str]:
+def _output_lines(query: UserprioQuery, here: CellContext) -> Iterator[str]:
     if query.file:
         return render(read_file(query.file), query, here)
-    with Queries(log_of(query.arguments, "pool")) as queries:
+    with Queries(selected_log(query.arguments, "pool")) as queries:
         try:
             return _answer(query, queries, here)
         except LogBeginsLater as error:

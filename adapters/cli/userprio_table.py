@@ -36,9 +36,9 @@ DETAILS: Final[dict[str, frozenset[str]]] = {
 """The columns that each option adds."""
 
 _LEAST_NAME, _WIDEST_NAME = 10, 99
-_NEVER = -1.0
+_NEVER_USED = -1.0
 _ENDLESS = 3.40282001e38
-_FAR = 3.4028234663852886e38
+_LAST_ORDER = 3.4028234663852886e38
 
 
 class UserprioLayout(NamedTuple):
@@ -103,7 +103,7 @@ def _line(place: int, record: Record) -> _Line:
         surplus_text = _POLICIES.get(str(record["SurplusPolicy"]).lower(), "n/a")
     if is_group:
         detail_names -= {"priority"}  # a group has no priority
-    last_usage = number(record, "LastUsageTime") or _NEVER
+    last_usage = number(record, "LastUsageTime") or _NEVER_USED
     return _Line(record, place, name, is_group, group_name, detail_names, last_usage, surplus_text)
 
 
@@ -113,22 +113,22 @@ def _lines_by_group(lines: Sequence[_Line], details: frozenset[str]) -> list[_Li
     if not any(not line.is_group and line.of not in (NO_GROUP, ".") for line in lines):
         return [
             line._replace(group=-line.place, has=line.has | {"group"})
-            if line.is_group and not _none(line.name)
+            if line.is_group and not _is_no_group(line.name)
             else line
             for line in lines
         ]
     has_sort_keys = any("sort key" in line.has for line in lines)
-    groups = sorted((line for line in lines if line.is_group), key=lambda line: (_none(line.name), line.name))
+    groups = sorted((line for line in lines if line.is_group), key=lambda line: (_is_no_group(line.name), line.name))
     lines_by_group: dict[str, _Line] = {}
     for place, line in enumerate(groups, 1):
-        group = 0 if _none(line.name) else place
-        lines_by_group[line.name] = _in_group(line, group, _order(line, group, details, has_sort_keys))
+        group = 0 if _is_no_group(line.name) else place
+        lines_by_group[line.name] = _in_group(line, group, _group_order(line, group, details, has_sort_keys))
     ungrouped = lines_by_group.get(NO_GROUP)
     members = []
     for line in lines:
         if not line.is_group:
             own = lines_by_group.get(line.of, ungrouped)
-            members.append(_in_group(line, 0, _FAR) if own is None else _in_group(line, own.group, own.order))
+            members.append(_in_group(line, 0, _LAST_ORDER) if own is None else _in_group(line, own.group, own.order))
     return [*lines_by_group.values(), *members]
 
 
@@ -136,17 +136,17 @@ def _in_group(line: _Line, group: int, order: float) -> _Line:
     return line._replace(group=group, order=order, has=line.has | ({"order", "group"} if group else {"order"}))
 
 
-def _order(line: _Line, group: int, details: frozenset[str], has_sort_keys: bool) -> float:
+def _group_order(line: _Line, group: int, details: frozenset[str], has_sort_keys: bool) -> float:
     if "priority" in details and has_sort_keys:
         return line.number("GroupSortKey")
     if "priority" not in details and details & USAGE:
         return line.number("WeightedAccumulatedUsage") / HOUR
     if not group:
-        return _FAR
+        return _LAST_ORDER
     return line.number("Priority") if "priority" in details else float(group)
 
 
-def _none(name: str) -> bool:
+def _is_no_group(name: str) -> bool:
     return name in (NO_GROUP, ".")
 
 
@@ -171,7 +171,7 @@ def table(records: Sequence[Record], requested: UserprioLayout, zone: tzinfo) ->
     read_lines = [_line(at, record) for at, record in numbered]
     if not read_lines:
         return
-    plan = _plan(read_lines, requested, number(records[0], "LastUpdate"), zone)
+    plan = _make_plan(read_lines, requested, number(records[0], "LastUpdate"), zone)
     columns = [column for column in COLUMNS if column.detail in plan.details]
     width = min(_WIDEST_NAME, max([_LEAST_NAME, *(_name_width(line, plan) for line in plan.lines)]))
     width = max(width, len(_count(len(records)))) + 2 * plan.nested
@@ -183,8 +183,8 @@ def table(records: Sequence[Record], requested: UserprioLayout, zone: tzinfo) ->
     rule = ["-" * width, *("-" * column.width for column in columns)]
     layout = Layout((Column("", "", -width, cut=True), *(Column("", "", -col.width) for col in columns)), headed=False)
     rows = [
-        [first, *(_centered(column.heading, column.width) for column in columns)],
-        [second, *(_centered(column.below, column.width) for column in columns)],
+        [first, *(_center(column.heading, column.width) for column in columns)],
+        [second, *(_center(column.below, column.width) for column in columns)],
         rule,
         *([_shown_name(line, plan), *(_cell(column, line, plan) for column in columns)] for line in shown_lines),
         rule,
@@ -203,8 +203,8 @@ def _name_headings(plan: _Plan) -> tuple[str, str]:
     return "", "Group Name" if plan.hide_users else "User Name"
 
 
-def _plan(read_lines: Sequence[_Line], requested: UserprioLayout, updated: float, zone: tzinfo) -> _Plan:
-    since = _NEVER if requested.since is None else requested.since
+def _make_plan(read_lines: Sequence[_Line], requested: UserprioLayout, updated: float, zone: tzinfo) -> _Plan:
+    since = _NEVER_USED if requested.since is None else requested.since
     is_nested = requested.layout in ("hierarchical", "")
     hide_groups = False
     if requested.details <= PRIORITIES:  # groups have no priorities
@@ -221,7 +221,7 @@ def _plan(read_lines: Sequence[_Line], requested: UserprioLayout, updated: float
         details -= QUOTAS
     is_nested = is_nested and in_groups
     surplus = next((line.surplus for line in reversed(read_lines) if line.surplus in ("Regroup", "ByQuota")), "")
-    lines.sort(key=_key(details, is_nested, requested.layout == "grouporder", surplus == "Regroup"))
+    lines.sort(key=_sort_function(details, is_nested, requested.layout == "grouporder", surplus == "Regroup"))
     hide_users = bool(details & QUOTAS) and details <= QUOTAS
     groups = requested.groups
     return _Plan(details, lines, is_nested, hide_groups, hide_users, in_groups, surplus, updated, since, zone, groups)
@@ -236,7 +236,7 @@ _NEEDED = (
 """Details that are hidden if no record has a value for them."""
 
 
-def _key(
+def _sort_function(
     details: frozenset[str], is_nested: bool, groups_first: bool, none_last: bool
 ) -> Callable[[_Line], tuple[object, ...]]:
     def own(line: _Line) -> object:
@@ -284,7 +284,7 @@ def _shown_name(line: _Line, plan: _Plan) -> str:
     return "  " + (line.name[len(line.of) + 1 :] if line.group > 0 else line.name)
 
 
-def _centered(text: str, width: int) -> str:
+def _center(text: str, width: int) -> str:
     return " " * ((width - len(text)) // 2) + text
 
 

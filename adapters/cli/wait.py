@@ -57,7 +57,7 @@ def wait(argv: Sequence[str]) -> int:
         own_hint = "" if called_tool() or not re.fullmatch(r"\d+(\.\d+)?", path, re.ASCII) else _NO_LOG.format(job=path)
         raise ToolError(f"Couldn't open {path}: {error.strerror}{own_hint}") from None
     try:
-        return _follow(log, awaited, arguments, may_wait, deadline)
+        return _follow_log(log, awaited, arguments, may_wait, deadline)
     except UnreadableEntry as problem:
         raise ToolError(f"poolbook wait: {path} is not a valid job event log: {problem}") from None
     finally:
@@ -88,7 +88,7 @@ def _awaited_jobs(arguments: Arguments, only_job: tuple[int, ...], jobs: int | N
         raise UsageError(f"{event.spelling} {event.values[0]}: give an event number, such as 12") from None
 
 
-def _follow(log: int, awaited: AwaitedJobs, arguments: Arguments, may_wait: bool, deadline: float | None) -> int:
+def _follow_log(log: int, awaited: AwaitedJobs, arguments: Arguments, may_wait: bool, deadline: float | None) -> int:
     shows_status = arguments.has("status", "debug")
     is_at_end = False
     for entries in follow(lambda: os.read(log, _CHUNK)):
@@ -101,22 +101,22 @@ def _follow(log: int, awaited: AwaitedJobs, arguments: Arguments, may_wait: bool
             if line and shows_status:
                 print(line)
             if exit_text := awaited.done(is_at_end):
-                return _ended(exit_text)
+                return _report_end(exit_text)
         is_at_end = is_at_end or os.fstat(log).st_size == os.lseek(log, 0, os.SEEK_CUR)
         if exit_text := awaited.done(is_at_end):
-            return _ended(exit_text)
+            return _report_end(exit_text)
         if entries or not is_at_end:
             continue
         if not may_wait:
             return 0
         sys.stdout.flush()
         if deadline is not None and time.monotonic() > deadline:
-            return _ended("Time expired.", 1)
+            return _report_end("Time expired.", 1)
         time.sleep(_PAUSE)
     return 1
 
 
-def _ended(line: str, code: int = 0) -> int:
+def _report_end(line: str, code: int = 0) -> int:
     print(line)
     return code
 
@@ -127,7 +127,7 @@ _HOST: Final = re.compile(r"Job executing on host: (.*)")
 class AwaitedJobs:
     """The state of the jobs to wait for.
 
-    :param only: cluster, proc and subproc of the jobs, as far as they are given
+    :param only_job: cluster, proc and subproc of the jobs, as far as they are given
     :param jobs: the number of jobs that must end; None: all submitted jobs
     :param event: the number of an event to wait for instead, until it has occurred `times` times
     """
@@ -163,16 +163,13 @@ class AwaitedJobs:
     def done(self, at_end: bool) -> str:
         """Return the message with which the waiting ends; empty if it continues.
 
-        :param read_to_the_end: the initial content of the log was read
+        :param at_end: whether the content that the log had at first was read
         """
         if self._jobs is not None and self._ended >= self._jobs:
             return f"Specifed number of jobs ({self._jobs}) done."  # the misspelling is HTCondor's
         if self._event is not None:
             return f"Got {self._seen} events of id {self._event}" if self._seen >= self._times else ""
         return "All jobs done." if at_end and self._jobs is None and not self._remaining else ""
-
-
-# condor_wait
 
 
 def condor_wait(argv: Sequence[str]) -> int:
@@ -192,8 +189,8 @@ def condor_wait(argv: Sequence[str]) -> int:
 
 
 _ERROR, _HELD = 2, 12
-_ENDS: Final = (_ERROR, TERMINATED, ABORTED)
-_LONGEST: Final = 1024  #: minimum length of the final list of faults, in characters
+_END_EVENTS: Final = (_ERROR, TERMINATED, ABORTED)
+_MIN_FAULT_TEXT: Final = 1024  #: minimum length of the final list of faults, in characters
 
 
 def check_userlogs(argv: Sequence[str]) -> int:
@@ -207,9 +204,9 @@ def check_userlogs(argv: Sequence[str]) -> int:
     for entry in entries:
         job = "({}.{}.{})".format(*entry.job)
         submit_counts[job] += entry.number == SUBMITTED
-        ended[job] += entry.number in _ENDS
-        print(f"Log event: ULOG_{ENTRIES[entry.number].name} {job}{_details(entry)}")
-        if entry.number in (SUBMITTED, *_ENDS):
+        ended[job] += entry.number in _END_EVENTS
+        print(f"Log event: ULOG_{ENTRIES[entry.number].name} {job}{_status_text(entry)}")
+        if entry.number in (SUBMITTED, *_END_EVENTS):
             total = sum(submit_counts.values())
             print(f" Total submitted: {total}; net submitted: {total - sum(ended.values())}\n")
         for fault in _order_faults(entry.number, submit_counts[job], ended[job]):
@@ -239,7 +236,7 @@ def _complete_entries(paths: Sequence[str]) -> Iterator[LogEntry]:
             raise ToolEnded(1, f"Error monitoring log file {path}: {problem}\n") from None
 
 
-def _details(entry: LogEntry) -> str:
+def _status_text(entry: LogEntry) -> str:
     if entry.number == SUBMITTED:
         notes = re.search(r"^    (?!\[)(.*)", entry.text, re.MULTILINE)
         return f' ("{notes[1] if notes else ""}")'
@@ -260,7 +257,7 @@ def _order_faults(number: int, submit_count: int, ended: int) -> Iterator[str]:
             yield f"executing, submit count < 1 ({submit_count})"
         if ended:
             yield f"executing, total end count != 0 ({ended})"
-    elif number in _ENDS:
+    elif number in _END_EVENTS:
         if submit_count < 1:
             yield f"ended, submit count < 1 ({submit_count})"
         if ended != 1:
@@ -270,7 +267,7 @@ def _order_faults(number: int, submit_count: int, ended: int) -> Iterator[str]:
 def _cut_errors(errors: Sequence[str]) -> str:
     text = errors[0]
     for error_text in errors[1:]:
-        if len(text) > _LONGEST:
+        if len(text) > _MIN_FAULT_TEXT:
             return f"{text} ..."
         text += f"; {error_text}"
     return text
@@ -282,7 +279,7 @@ _FILES: Final = ("run", "submit", "log", "out", "error")
 def condor_run(argv: Sequence[str]) -> int:
     universe, submit_lines, getenv, command = _parse_condor_run(argv)
     names = {name: Path(f".condor_{name}.{os.getpid()}") for name in _FILES}
-    with _removed(names.values()):
+    with _remove_at_end(names.values()):
         names["run"].write_text(
             f"#!{os.environ.get('SHELL', '/bin/sh')}\n{' '.join(command)} \n", errors="surrogateescape"
         )
@@ -309,7 +306,7 @@ def condor_run(argv: Sequence[str]) -> int:
         try:
             code = _wait_for_exit_code(names["log"])
         except KeyboardInterrupt:
-            _abandoned(cluster)
+            _raise_abandoned(cluster)
         for name, stream in (("out", sys.stdout), ("error", sys.stderr)):
             with open(names[name], errors="surrogateescape") as file:
                 shutil.copyfileobj(file, stream)
@@ -345,7 +342,7 @@ def _environment_requirements() -> list[str]:
 
 
 @contextmanager
-def _removed(paths: Iterable[Path]) -> Iterator[None]:
+def _remove_at_end(paths: Iterable[Path]) -> Iterator[None]:
     try:
         yield
     finally:
@@ -360,13 +357,13 @@ def _wait_for_exit_code(path: Path) -> int:
         for entries in follow(lambda: log.read(1 << 16)):
             for entry in entries:
                 if entry.number in (TERMINATED, ABORTED):
-                    return _code(entry)
+                    return _exit_code(entry)
             if not entries:
                 time.sleep(_PAUSE)
     raise AssertionError("unreachable: a log is followed until the job has ended")
 
 
-def _code(entry: LogEntry) -> int:
+def _exit_code(entry: LogEntry) -> int:
     if entry.number == ABORTED:
         sys.stderr.write("The job was aborted")
         return 0
@@ -376,7 +373,7 @@ def _code(entry: LogEntry) -> int:
     return int(match[1]) if match else 0
 
 
-def _abandoned(cluster: str) -> NoReturn:
+def _raise_abandoned(cluster: str) -> NoReturn:
     from .main import main
 
     with redirect_stdout(io.StringIO()):

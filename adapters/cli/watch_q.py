@@ -297,7 +297,6 @@ class _Jobs:
             self.logs[path] = 0
 
     def read(self) -> None:
-        """Process the new entries in the logs."""
         for path, begin in self.logs.items():
             with open(path, "rb") as file:
                 file.seek(begin)

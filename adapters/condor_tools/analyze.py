@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.why import RejectionAnalysis as RejectionAnalysis
-from .autocluster_table import Signing, grouped
+from .autocluster_table import Signing, group_jobs
 from .cells import (
     HELD,
     IDLE,
@@ -21,7 +21,7 @@ from .cells import (
     SUSPENDED,
     TRANSFERRING_OUTPUT,
     CellContext,
-    flag,
+    has_flag,
     hold_reason,
     job_id,
     number,
@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 WIDTH = 80
 _INDENT = 4
-_UNITS = {"requestmemory": " (mb)", "requestdisk": " (kb)", "imagesize": " (kb)", "diskusage": " (kb)"}
-_STEP = 7
+_UNIT_ATTRIBUTES = {"requestmemory": " (mb)", "requestdisk": " (kb)", "imagesize": " (kb)", "diskusage": " (kb)"}
+_STEP_REFERENCE = 7
 
 
 class AnalysisStep(NamedTuple):
@@ -130,12 +130,12 @@ def _expression(ad: ClassAd, requirements: Expression, analysis_steps: list[Anal
     yield f"The Requirements expression for job {name} is\n\n{wrapped(unparse(requirements))}\n\n"
     for at, step in enumerate(analysis_steps):
         label = f"[{at}]"
-        yield f"    {label:<{_STEP}}: {step.text}\n"
+        yield f"    {label:<{_STEP_REFERENCE}}: {step.text}\n"
     read_names = sorted(_referenced_job_attributes(ad, requirements), key=str.lower)
     if read_names:
         yield f"\nJob {name} defines the following attributes:\n\n"
         for attribute in read_names:
-            yield f"    {attribute} = {value_text(ad[attribute])}{_UNITS.get(attribute.lower(), '')}\n"
+            yield f"    {attribute} = {value_text(ad[attribute])}{_UNIT_ATTRIBUTES.get(attribute.lower(), '')}\n"
     yield "\n"
 
 
@@ -189,12 +189,12 @@ def _summary(refusal: Unmatched, name: str) -> Iterator[str]:
         yield "WARNING:  Be advised:\n   No machines matched the job's constraints\n\n"
 
 
-_WORDS = {RUNNING: "Job is running.", HELD: "Job is held."}
+_RESULT_TEXTS = {RUNNING: "Job is running.", HELD: "Job is held."}
 
 
 def _status(ad: ClassAd, refusal: Unmatched | None, name: str) -> Iterator[str]:
     status = number(ad, "JobStatus")
-    message = _WORDS.get(int(status or 0))
+    message = _RESULT_TEXTS.get(int(status or 0))
     if message is not None:
         yield f"\n{name}:  {message}\n\n"
     if status == HELD:
@@ -226,14 +226,14 @@ def _moment(at: int, display: CellContext) -> str:
     return f"{when:%a %b} {when.day:2d} {when:%H:%M:%S %Y}"
 
 
-_RUNS = (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED)
+_STATUS_TEXTS = (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED)
 _QUALIFIERS = ("priority", "summary", "reverse")
-_OF_JOBS = (
+_JOB_COLUMNS = (
     ("", " Autocluster", "   Matches  ", "  Machine  ", "  Running  ", "  Serving ", "", ""),
     (" JobId", "Members/Idle", "Requirements", "Rejects Job", " Users Job ", "Other User", "Available", "Owner"),
     ("-" * 13, "-" * 12, "-" * 12, "-" * 11, "-" * 11, "-" * 10, "-" * 9, "-" * 5),
 )
-_OF_SLOTS = (
+_SLOT_COLUMNS = (
     ("", "Slot", "Slot's Req ", "  Job's Req ", "Both   "),
     ("Name", "Type", "Matches Job", "Matches Slot", "Match %"),
     ("-" * 16, "-" * 4, "-" * 12, "-" * 12, "-" * 10),
@@ -262,21 +262,21 @@ def analysis_options(arguments: Arguments, names: Iterable[str]) -> frozenset[st
     return frozenset(chosen_names)
 
 
-def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
+def job_group_lines(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
     """Yield a line for each autocluster: the number of slots that it accepts and, of these, how many reject it, run it,
     or are available."""
-    static_slots = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
+    static_slots = [ad for ad in slots.ads if not has_flag(ad, "DynamicSlot")]
     yield f"Analyzing matches for {len(static_slots)} slots\n"
-    for head in _OF_JOBS:
+    for head in _JOB_COLUMNS:
         yield "{:<13} {:>12} {:>12} {:>11} {:>11} {:>10} {:>9} {}\n".format(*head)
-    matches = _matching(display)
+    matches = _match_function(display)
     for members in _jobs_by_autocluster(jobs, slots.signing):
         job, states = members[0], [number(member, "JobStatus") for member in members]
         accepted_slots = [slot for slot in static_slots if matches(job, slot)]
         matched_slots = [slot for slot in accepted_slots if matches(slot, job)]
         users = [user for slot in matched_slots if (user := text(slot, "RemoteUser")) is not None]
         own_count = users.count(text(job, "User") or "")
-        runs = sum(state in _RUNS for state in states)
+        runs = sum(state in _STATUS_TEXTS for state in states)
         yield "{:<13} {:<12} {:>12} {:>11} {:>11} {:>10} {:>9} {}\n".format(
             job_id(job) or "",
             f"{len(members)}/{states.count(IDLE)}",
@@ -289,33 +289,33 @@ def of_jobs(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext)
         )
 
 
-def of_slots(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
+def slot_match_lines(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
     """Yield a line for each slot: how many jobs it accepts, how many jobs accept it, and the percentage that match."""
     kinds = _jobs_by_autocluster(jobs, slots.signing)
     total = sum(map(len, kinds))
     yield f"Analyzing matches for {total} jobs\n"
-    static = [ad for ad in slots.ads if not flag(ad, "DynamicSlot")]
+    static = [ad for ad in slots.ads if not has_flag(ad, "DynamicSlot")]
     widths = [max(len(text(ad, "Machine") or "") + 7, len(text(ad, "Name") or "")) for ad in static]
     width = max(16, *widths)
     line = f"{{:<{width}.{width}}} {{:>4}} {{:>12.12}} {{:>12.12}} {{:>10.10}}\n"
-    for head in _OF_SLOTS:
+    for head in _SLOT_COLUMNS:
         yield line.format(*head)
-    matches = _matching(display)
+    matches = _match_function(display)
     for slot in static:
         accepting_counts = [len(kind) if matches(slot, kind[0]) else 0 for kind in kinds]
         accepted_counts = [len(kind) if matches(kind[0], slot) else 0 for kind in kinds]
         matched_count = sum(map(min, accepting_counts, accepted_counts))
         share = f"{100 * matched_count / total:.2f}" if total else "0.00"
-        kind = "Part" if flag(slot, "PartitionableSlot") else "Stat"
+        kind = "Part" if has_flag(slot, "PartitionableSlot") else "Stat"
         yield line.format(text(slot, "Name") or "", kind, str(sum(accepting_counts)), str(sum(accepted_counts)), share)
 
 
 def _jobs_by_autocluster(jobs: Iterable[ClassAd], signing: Signing) -> list[list[ClassAd]]:
     """Return the jobs grouped by autocluster, in the order of their AutoClusterIds, if any."""
-    return sorted(grouped(jobs, signing).values(), key=lambda own: int(number(own[0], "AutoClusterId") or 0))
+    return sorted(group_jobs(jobs, signing).values(), key=lambda own: int(number(own[0], "AutoClusterId") or 0))
 
 
-def _matching(display: CellContext) -> Callable[[ClassAd, ClassAd], bool]:
+def _match_function(display: CellContext) -> Callable[[ClassAd, ClassAd], bool]:
     from ...domain.classad.matching import requirements_met
 
     context = display.context()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...domain.state.job_ad import quoted
 from .cells import HELD, IDLE, RUNNING, CellContext, job_id, number, value_text
-from .formats import attribute_list, old_lines
+from .formats import attribute_list, line_writer
 from .job_selection import JobSelector, chosen_jobs
 from .options import Arguments, UsageError
 
@@ -33,7 +33,7 @@ _SIGNIFICANT = ("Requirements", "Rank", "RequestCpus", "RequestMemory", "Request
 """The default significant attributes of a job without AutoClusterAttrs, as in a schedd."""
 
 
-def asked_groups(
+def requested_groups(
     jobs: Iterable[ClassAd], arguments: Arguments, selection: JobSelector, display: CellContext, signing: Signing | None
 ) -> list[ClassAd]:
     """Return an ad for each group of jobs with equal attributes, for -autocluster or -group-by.
@@ -51,7 +51,7 @@ def asked_groups(
     names |= {name.lower() for name in attribute_list(arguments) or ()}
     if not names:
         raise UsageError("poolbook q: -group-by needs attributes: -af Owner RequestCpus JobCount, or -attributes")
-    return autocluster_ads(chosen_jobs(selection, jobs, display), _by(names), "Id")
+    return autocluster_ads(chosen_jobs(selection, jobs, display), _signing_by(names), "Id")
 
 
 def _has_autocluster(job: ClassAd) -> bool:
@@ -59,19 +59,19 @@ def _has_autocluster(job: ClassAd) -> bool:
     return number(job, "JobStatus") != HELD or bool(number(job, "NumJobMatches")) or "AutoClusterId" in job
 
 
-def _by(names: Container[str]) -> Signing:
+def _signing_by(names: Container[str]) -> Signing:
     return lambda texts: tuple(sorted((name.lower(), text) for name, text in texts.items() if name.lower() in names))
 
 
 def signature_from_ad(texts: Mapping[str, str]) -> Signature:
     """Return the significant attributes of a job, taken from its ad."""
     names = texts.get("AutoClusterAttrs", ",".join(_SIGNIFICANT)).strip('"').lower().split(",")
-    return _by(names)(texts)
+    return _signing_by(names)(texts)
 
 
-def grouped(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[ClassAd]]:
+def group_jobs(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, list[ClassAd]]:
     """Return the jobs grouped by equal attributes, in the order of their first jobs."""
-    write_line = old_lines()
+    write_line = line_writer()
     members: dict[Signature, list[ClassAd]] = {}
     for job in jobs:
         texts_by_name = {name: write_line(job, name).partition(" = ")[2].rstrip("\n") for name in job}
@@ -85,7 +85,7 @@ def autocluster_ads(jobs: Iterable[ClassAd], signing: Signing, name: str) -> lis
     from ...domain.state.caches import ad_of
 
     ads = []
-    for at, (signature, alike) in enumerate(grouped(jobs, signing).items(), 1):
+    for at, (signature, alike) in enumerate(group_jobs(jobs, signing).items(), 1):
         spellings = {spelling.lower(): spelling for spelling in alike[0]}
         ad = ad_of({spellings.get(name, name): text for name, text in signature})
         ad[name], ad["JobCount"], ad["JobIds"] = (int(number(alike[0], name) or at), len(alike), _id_range(alike))
@@ -98,7 +98,7 @@ def _id_range(jobs: Sequence[ClassAd]) -> str:
     return first if len(jobs) == 1 else f"{first} ... {last}" if len(jobs) > 2 else f"{first} {last}"
 
 
-def by_hold_codes(jobs: Iterable[ClassAd]) -> list[ClassAd]:
+def hold_code_ads(jobs: Iterable[ClassAd]) -> list[ClassAd]:
     """Return the first job for each hold code and subcode, with the number of such jobs."""
     from ...domain.classad import ClassAd
 

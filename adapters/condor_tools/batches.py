@@ -23,7 +23,7 @@ from .cells import (
     number,
     text,
 )
-from .job_selection import SCHEDULER, dag_of, node_of, owner_or_node
+from .job_selection import SCHEDULER_UNIVERSE, dag_of, node_of, owner_or_node
 from .layout import Column, Layout, lay_out
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster
         if earlier_row is None:
             submitted_count, made_count = number(ad, "TotalSubmitProcs"), number(ad, "JobMaterializeNextProcId")
             batch, nodes_done = text(ad, "JobBatchName"), None
-            if number(ad, "JobUniverse") == SCHEDULER:
+            if number(ad, "JobUniverse") == SCHEDULER_UNIVERSE:
                 batch = batch or f"DAG: {cluster}"
                 nodes_done = int(number(ad, "DAG_NodesDone") or 0)
                 nodes = number(ad, "DAG_NodesTotal")
@@ -130,10 +130,10 @@ def batches(rows: Iterable[BatchCluster], partial: bool = False) -> list[BatchRo
             leader = leader if row.nodes_done is not None else first
         leaders_by_dag[row.cluster] = leader
         gathered_rows.setdefault(leader, []).append(row)
-    return [_batch(clusters, partial) for clusters in gathered_rows.values()]
+    return [_batch_row(clusters, partial) for clusters in gathered_rows.values()]
 
 
-def _batch(clusters: list[BatchCluster], partial: bool) -> BatchRow:
+def _batch_row(clusters: list[BatchCluster], partial: bool) -> BatchRow:
     # Scheduler universe jobs represent their nodes: they are neither counted as jobs nor shown in the ids.
     jobs = [row for row in clusters if row.nodes_done is None]
     plain_rows = [row for row in jobs if row.dag is None]
@@ -238,26 +238,26 @@ _TOTALS = (
 
 def count_statuses(ads: Iterable[ClassAd]) -> dict[int, int]:
     """Count the jobs in each state. Like condor_q, do not count scheduler universe jobs."""
-    return Counter(int(number(ad, "JobStatus") or 0) for ad in ads if number(ad, "JobUniverse") != SCHEDULER)
+    return Counter(int(number(ad, "JobStatus") or 0) for ad in ads if number(ad, "JobUniverse") != SCHEDULER_UNIVERSE)
 
 
 _FILE_PADDING = 51
 """The blanks after the single line of totals for jobs from a file."""
 
 
-def totals(census: Census, my_name: str, *, alone: bool = False) -> str:
+def totals_lines(census: Census, my_name: str, *, alone: bool = False) -> str:
     """Return the lines below a table: the totals of the selected jobs, of the user's and of all jobs. ``alone``: only
     the first line, for jobs from a file."""
-    lines = [_total("query", census.asked)]
+    lines = [_total_line("query", census.asked)]
     if alone:
         return lines[0] + " " * _FILE_PADDING + "\n\n"
     if census.mine is not None:
-        lines.append(_total(my_name, census.mine))
-    lines.append(_total("all users", census.everyone))
+        lines.append(_total_line(my_name, census.mine))
+    lines.append(_total_line("all users", census.everyone))
     return " \n".join(lines) + "\n\n"
 
 
-def _total(owner_text: str, counts: Counts) -> str:
+def _total_line(owner_text: str, counts: Counts) -> str:
     count_texts = [f"{sum(counts.get(status, 0) for status in statuses)} {word}" for word, statuses in _TOTALS]
     return f"Total for {owner_text}: {sum(counts.values())} jobs; " + ", ".join(count_texts)
 

@@ -67,11 +67,11 @@ def _value(ad: ClassAd, name: str) -> Any:
         return ERROR
 
 
-def flag(ad: ClassAd, name: str) -> bool:
+def has_flag(ad: ClassAd, name: str) -> bool:
     return bool(number(ad, name) or 0)
 
 
-_PARSED: dict[str, Expression] = {}
+_PARSED_EXPRESSIONS: dict[str, Expression] = {}
 
 
 def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
@@ -82,9 +82,9 @@ def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
     try:
         if source in ad:
             return ad.eval(source, None, context)
-        expression = _PARSED.get(source)
+        expression = _PARSED_EXPRESSIONS.get(source)
         if expression is None:
-            expression = _PARSED[source] = parse(source)
+            expression = _PARSED_EXPRESSIONS[source] = parse(source)
         return expression.evaluate(ad, None, context)
     except EvaluationError:
         return ERROR
@@ -101,16 +101,16 @@ def value_text(value: Any) -> str:
     return unparse_old(value)
 
 
-def length(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Format a duration as days+hours:minutes:seconds, in 12 columns."""
     days, remaining = divmod(int(seconds), 86400)
     hours, remaining = divmod(remaining, 3600)
     return f"{days:3d}+{hours:02d}:{remaining // 60:02d}:{remaining % 60:02d}"
 
 
-def length_of(microseconds: int) -> str:
+def duration_of_us(microseconds: int) -> str:
     """Format a duration in microseconds, without padding."""
-    return length(microseconds // 1_000_000).strip()
+    return duration(microseconds // 1_000_000).strip()
 
 
 LAST_YEAR = 253370764800  # 9999 begins
@@ -132,7 +132,7 @@ def hold_reason(ad: ClassAd, _: object = None) -> str | None:
     return None if reason is None else excerpt(reason)
 
 
-def metric(size: float) -> str:
+def size_with_unit(size: float) -> str:
     """Format a size in bytes with a unit, as in 23.5 GB."""
     units = ["B ", "KB", "MB", "GB", "TB"]
     while size > 1024 and len(units) > 1:
@@ -181,10 +181,10 @@ def job_status(ad: ClassAd, _: CellContext) -> str | None:
     if status is None:
         return None
     letters = f"{STATUS_LETTERS[int(status)] if 0 < status < len(STATUS_LETTERS) else ' '} "
-    queue_sign = "q" if flag(ad, "TransferQueued") else " "
-    if flag(ad, "TransferringInput"):
+    queue_sign = "q" if has_flag(ad, "TransferQueued") else " "
+    if has_flag(ad, "TransferringInput"):
         letters = "<" + queue_sign
-    if flag(ad, "TransferringOutput") or status == TRANSFERRING_OUTPUT:
+    if has_flag(ad, "TransferringOutput") or status == TRANSFERRING_OUTPUT:
         letters = queue_sign + ">"
     return letters
 
@@ -198,12 +198,11 @@ def memory(ad: ClassAd) -> float | None:
 
 
 def memory_usage(ad: ClassAd, _: CellContext) -> str | None:
-    """Return the job's memory usage for the column SIZE."""
     used_memory = memory(ad)
     return None if used_memory is None else f"{used_memory:.1f}"
 
 
-def description(ad: ClassAd, _: CellContext) -> str | None:
+def job_description(ad: ClassAd, _: CellContext) -> str | None:
     """Return the job's description in brackets, otherwise the base name of the program and its arguments."""
     program = text(ad, "Cmd")
     if program is None:
@@ -246,24 +245,24 @@ def cell_of(source: str, function: Function) -> Cell:
     return lambda ad, setting: function.written(evaluate(ad, source, setting.context()), ad, setting)
 
 
-def _of_number(write: Callable[[float, CellContext], str]) -> Written:
+def _number_function(write: Callable[[float, CellContext], str]) -> Written:
     def written(value: Any, _: ClassAd, display: CellContext) -> str | None:
         return write(value, display) if isinstance(value, int | float) else None
 
     return written
 
 
-def _of_ad(cell: Cell) -> Written:
+def _ad_function(cell: Cell) -> Written:
     return lambda _, ad, setting: cell(ad, setting)
 
 
-def _readable(unit: int) -> Written:
-    return lambda value, *_: metric(value * unit) if isinstance(value, int | float) else " " * 8
+def _size_function(unit: int) -> Written:
+    return lambda value, *_: size_with_unit(value * unit) if isinstance(value, int | float) else " " * 8
 
 
 def _run_time(_: Any, ad: ClassAd, display: CellContext) -> str | None:
     seconds = wall_time(ad, display)
-    return None if seconds is None else length(seconds)
+    return None if seconds is None else duration(seconds)
 
 
 def _first_time(ad: ClassAd, *names: str) -> float | None:
@@ -276,7 +275,7 @@ def _until_ad_time(write: Callable[[float, float], float], *clock_names: str) ->
 
     def written(value: Any, ad: ClassAd, _: CellContext) -> str | None:
         now = _first_time(ad, *clock_names)
-        return None if now is None else length(write(now, value if isinstance(value, int | float) else 0))
+        return None if now is None else duration(write(now, value if isinstance(value, int | float) else 0))
 
     return written
 
@@ -286,7 +285,7 @@ def _until_now(*clock_names: str) -> Written:
 
     def written(value: Any, ad: ClassAd, display: CellContext) -> str | None:
         at = _first_time(ad, *clock_names)
-        return length(max(0, (display.now if at is None else at) - value)) if isinstance(value, int | float) else None
+        return duration(max(0, (display.now if at is None else at) - value)) if isinstance(value, int | float) else None
 
     return written
 
@@ -296,7 +295,7 @@ def _due_date(value: Any, ad: ClassAd, display: CellContext) -> str | None:
     return None if heard is None else date(heard + (value if isinstance(value, int | float) else 0), display.timezone)
 
 
-def _items(value: Any) -> list[str] | None:
+def _list_items(value: Any) -> list[str] | None:
     if isinstance(value, str):
         return [item for item in re.split(r"[,\s]+", value) if item]
     if isinstance(value, bool | int | float) or not hasattr(value, "__len__"):
@@ -309,9 +308,9 @@ def _state_code(ad: ClassAd, _: CellContext) -> str | None:
     return None if state is None and activity is None else (state or " ") + (activity or " ")
 
 
-def _of_items(write: Callable[[list[str]], str]) -> Written:
+def _items_function(write: Callable[[list[str]], str]) -> Written:
     def written(value: Any, *_: Any) -> str | None:
-        items = _items(value)
+        items = _list_items(value)
         return None if items is None else write(items)
 
     return written
@@ -338,10 +337,10 @@ def _activity(value: Any, ad: ClassAd, _: CellContext) -> str:
     return "OCU" if value == "Idle" and number(ad, "OCU") else value
 
 
-def transfer(ad: ClassAd, _: CellContext | None = None) -> str:
+def transfer_state(ad: ClassAd, _: CellContext | None = None) -> str:
     """Return a job's file transfers for -io; empty if there are none."""
     phases = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
-    running_phases = [word for name, word in phases if flag(ad, name)]
+    running_phases = [word for name, word in phases if has_flag(ad, name)]
     return " transfer=" + ",".join(running_phases) if running_phases else ""
 
 
@@ -353,22 +352,22 @@ def _condor_platform(value: Any, *_: Any) -> str | None:
     return "x" + name[1:] if name.startswith("X") else name
 
 
-_RAW = {1: "Idle   ", 2: "Running", 3: "Removed", 4: "Complet", 5: "Held   ", 6: "XFerOut", 7: "Suspend",
+_RAW_ATTRIBUTES = {1: "Idle   ", 2: "Running", 3: "Removed", 4: "Complet", 5: "Held   ", 6: "XFerOut", 7: "Suspend",
         8: "Failed ", 9: "Blocked"}  # fmt: skip
 
 
-def _command(_: Any, ad: ClassAd, display: CellContext) -> str | None:
-    return description(ad, display)
+def _command_cell(_: Any, ad: ClassAd, display: CellContext) -> str | None:
+    return job_description(ad, display)
 
 
 _FACTORY_MODES = {-1: "Errs", 0: "Norm", 1: "Held", 2: "Done", 3: "Gone"}
 
 _OWNER = Function(lambda _, ad, __: text(ad, "Owner"))
-_DATE = _of_number(lambda seconds, setting: date(seconds, setting.timezone))
-_TIME = _of_number(lambda seconds, _: length(seconds))
+_DATE = _number_function(lambda seconds, setting: date(seconds, setting.timezone))
+_TIME = _number_function(lambda seconds, _: duration(seconds))
 
 FUNCTIONS: dict[str, Function] = {
-    "ACTIVITY_CODE": Function(_of_ad(_state_code)),
+    "ACTIVITY_CODE": Function(_ad_function(_state_code)),
     "ACTIVITY_TIME": Function(_until_ad_time(lambda now, value: max(0, now - value), "MyCurrentTime", "LastHeardFrom")),
     "CONDOR_PLATFORM": Function(_condor_platform),
     "CONDOR_VERSION": Function(_version_number),
@@ -377,38 +376,40 @@ FUNCTIONS: dict[str, Function] = {
     "DATE": Function(_DATE, late=True),
     "DUE_DATE": Function(_due_date),
     "ELAPSED_TIME": Function(_until_ad_time(lambda now, value: now - value, "LastHeardFrom")),
-    "JOB_COMMAND": Function(_command),
-    "JOB_DESCRIPTION": Function(_command),
-    "JOB_FACTORY_MODE": Function(_of_number(lambda mode, _: _FACTORY_MODES.get(int(mode), "Unk"))),
-    "JOB_ID": Function(_of_ad(job_id)),
-    "JOB_STATUS": Function(_of_ad(job_status)),
-    "JOB_STATUS_RAW": Function(_of_number(lambda status, _: _RAW.get(int(status), "Unk    ")), late=True),
-    "JOB_UNIVERSE": Function(_of_number(lambda which, _: UNIVERSES.get(int(which), "Unknown")), late=True),
-    "LOAD_AVG": Function(_of_number(lambda load, _: f"{load:.3f}"), late=True),
-    "MEMBER_COUNT": Function(_of_items(lambda items: str(len(items)))),
-    "MEMORY_USAGE": Function(_of_ad(memory_usage)),
+    "JOB_COMMAND": Function(_command_cell),
+    "JOB_DESCRIPTION": Function(_command_cell),
+    "JOB_FACTORY_MODE": Function(_number_function(lambda mode, _: _FACTORY_MODES.get(int(mode), "Unk"))),
+    "JOB_ID": Function(_ad_function(job_id)),
+    "JOB_STATUS": Function(_ad_function(job_status)),
+    "JOB_STATUS_RAW": Function(
+        _number_function(lambda status, _: _RAW_ATTRIBUTES.get(int(status), "Unk    ")), late=True
+    ),
+    "JOB_UNIVERSE": Function(_number_function(lambda which, _: UNIVERSES.get(int(which), "Unknown")), late=True),
+    "LOAD_AVG": Function(_number_function(lambda load, _: f"{load:.3f}"), late=True),
+    "MEMBER_COUNT": Function(_items_function(lambda items: str(len(items)))),
+    "MEMORY_USAGE": Function(_ad_function(memory_usage)),
     "OWNER": _OWNER,
-    "PLATFORM": Function(_of_ad(short_platform)),
+    "PLATFORM": Function(_ad_function(short_platform)),
     "QDATE": Function(_DATE),
-    "READABLE_BYTES": Function(_readable(1), late=True),
-    "READABLE_KB": Function(_readable(1024), late=True),
-    "READABLE_MB": Function(_readable(1024 * 1024), late=True),
+    "READABLE_BYTES": Function(_size_function(1), late=True),
+    "READABLE_KB": Function(_size_function(1024), late=True),
+    "READABLE_MB": Function(_size_function(1024 * 1024), late=True),
     "REMOTE_HOST": Function(lambda _, ad, __: text(ad, "RemoteHost") or None),
     "RUNTIME": Function(_TIME, late=True),
-    "STRINGS_FROM_LIST": Function(_of_items(", ".join)),
+    "STRINGS_FROM_LIST": Function(_items_function(", ".join)),
     "TIME": Function(_TIME, late=True),
-    "UNIQUE": Function(_of_items(lambda items: ", ".join(sorted(set(items))))),
+    "UNIQUE": Function(_items_function(lambda items: ", ".join(sorted(set(items))))),
 }
 
 OWN_FUNCTIONS: dict[str, Function] = {
     "activity": Function(_activity),
-    "bytes": Function(_readable(1)),
-    "hold_reason": Function(_of_ad(hold_reason)),
-    "megabytes": Function(_of_number(lambda size, _: metric(size * 1024 * 1024))),
+    "bytes": Function(_size_function(1)),
+    "hold_reason": Function(_ad_function(hold_reason)),
+    "megabytes": Function(_number_function(lambda size, _: size_with_unit(size * 1024 * 1024))),
     "since": Function(_until_now("LastHeardFrom")),
     "since_activity": Function(_until_now("MyCurrentTime", "LastHeardFrom")),
     "string": Function(lambda value, *_: value if isinstance(value, str) else None),
-    "transfer": Function(_of_ad(transfer)),
+    "transfer": Function(_ad_function(transfer_state)),
     "version": Function(_version_with_package),
 }
 """Functions for the tools' built-in tables; print formats cannot use them."""

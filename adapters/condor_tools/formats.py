@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import job_id
 from .layout import Column, Layout, conversion
-from .options import LETTERS, Arguments, GivenOption, UsageError
+from .options import AUTOFORMAT_LETTERS, Arguments, GivenOption, UsageError
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -26,11 +26,11 @@ SEPARATORS: dict[str, dict[str, str]] = {
 }
 """The separators of values and lines for each letter after ``-af:``."""
 
-FORMS = {"V": "%V", "r": "%r", "o": "%r", "T": "%T", "Y": "%Y"}
+PRINTF_BY_LETTER = {"V": "%V", "r": "%r", "o": "%r", "T": "%T", "Y": "%Y"}
 """The printf format of values for each letter after ``-af:``. The first of r, V, Y, T that was given applies."""
 
 
-WIDEST = 10_000
+MAX_WIDTH = 10_000
 
 
 class Autoformat(NamedTuple):
@@ -42,7 +42,7 @@ class Autoformat(NamedTuple):
     @property
     def form(self) -> str:
         """Return the printf format of its values."""
-        return next((FORMS[letter] for letter in "roVYT" if letter in self.letters), "%v")
+        return next((PRINTF_BY_LETTER[letter] for letter in "roVYT" if letter in self.letters), "%v")
 
 
 def autoformat(option: GivenOption) -> Autoformat:
@@ -50,8 +50,8 @@ def autoformat(option: GivenOption) -> Autoformat:
     is unknown or an expression is invalid."""
     letters = option.qualifier or ""
     for letter in letters:
-        if letter not in LETTERS and letter != "o":
-            meanings = "; ".join(f"{name} {meaning}" for name, meaning in LETTERS.items())
+        if letter not in AUTOFORMAT_LETTERS and letter != "o":
+            meanings = "; ".join(f"{name} {meaning}" for name, meaning in AUTOFORMAT_LETTERS.items())
             raise UsageError(f"{option.spelling}: unknown letter {letter!r}; the letters are: {meanings}")
     attributes = []
     for attribute in option.values:
@@ -71,8 +71,8 @@ def custom_layout(arguments: Arguments) -> Layout | None:
             form, source = option.values
             check_expression(option.spelling, source)
             parsed_form = conversion(form)
-            if max(parsed_form.width, int(parsed_form.precision or 0)) > WIDEST:
-                raise UsageError(f"{option.spelling} {form!r}: a column has at most {WIDEST} letters")
+            if max(parsed_form.width, int(parsed_form.precision or 0)) > MAX_WIDTH:
+                raise UsageError(f"{option.spelling} {form!r}: a column has at most {MAX_WIDTH} letters")
             alignment = -1 if "-" in parsed_form.flags else 1
             columns.append(Column("", source, parsed_form.width * alignment, form))
             continue
@@ -104,11 +104,11 @@ def check_expression(option: str, text: str) -> str:
     :raises UsageError: the expression is invalid; the message contains the position of the error
     """
     if not re.fullmatch(_NAME, text):
-        parsed(option, text)
+        parse_expression(option, text)
     return text
 
 
-def parsed(option: str, text: str) -> Expression:
+def parse_expression(option: str, text: str) -> Expression:
     """Parse an option's value as an expression.
 
     :raises UsageError: the expression is invalid; the message contains the position of the error
@@ -122,8 +122,8 @@ def parsed(option: str, text: str) -> Expression:
 
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-_RESERVED = frozenset({"error", "false", "is", "isnt", "my", "parent", "target", "true", "undefined"})
-_PLAIN = frozenset("jl,tng")
+_RESERVED_WORDS = frozenset({"error", "false", "is", "isnt", "my", "parent", "target", "true", "undefined"})
+_PLAIN_LETTERS = frozenset("jl,tng")
 _BLOCK = 4096
 
 
@@ -136,10 +136,10 @@ def plain_attributes(arguments: Arguments) -> list[str] | None:
     if arguments.has("format", "long", "json", "jsonl", "xml", "totals", "attributes"):
         return None
     options = list(arguments.every("af", "autoformat"))
-    if len(options) != 1 or not _PLAIN.issuperset(options[0].qualifier or ""):
+    if len(options) != 1 or not _PLAIN_LETTERS.issuperset(options[0].qualifier or ""):
         return None
     form = autoformat(options[0])
-    if not all(re.fullmatch(_NAME, name) and name.lower() not in _RESERVED for name in form.attributes):
+    if not all(re.fullmatch(_NAME, name) and name.lower() not in _RESERVED_WORDS for name in form.attributes):
         return None
     return (["ClusterId", "ProcId"] if "j" in form.letters else []) + list(form.attributes)
 
@@ -163,7 +163,7 @@ def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[
         yield "".join([write(*row) for row in block])
 
 
-def chosen(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
+def chosen_names(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
     """Return the names of an ad's attributes in alphabetical order: all names, or those in the list, with the spelling
     of the list."""
     return sorted(ad if attributes is None else {name for name in attributes if name in ad}, key=str.lower)
@@ -178,7 +178,7 @@ def attribute_list(arguments: Arguments) -> list[str] | None:
 Written = Callable[["ClassAd", str], str]
 """A function that returns the text of an ad's attribute."""
 
-_MOST_REMEMBERED = 50_000
+_MAX_CACHED = 50_000
 
 
 def _cached_formatter(write: Callable[[ClassAd], str]) -> Written:
@@ -192,7 +192,7 @@ def _cached_formatter(write: Callable[[ClassAd], str]) -> Written:
         key = name, id(expression)
         known_text = texts.get(key)
         if known_text is None:
-            if len(texts) >= _MOST_REMEMBERED:
+            if len(texts) >= _MAX_CACHED:
                 texts.clear()
             # Store the expression with its text, so that no other expression can have the same id.
             known_text = texts[key] = expression, write(ClassAd({name: expression}))
@@ -201,12 +201,12 @@ def _cached_formatter(write: Callable[[ClassAd], str]) -> Written:
     return written
 
 
-def old_lines() -> Written:
+def line_writer() -> Written:
     """Return a formatter of attributes as lines ``Name = value``."""
     return _cached_formatter(lambda ad: ad.to_old())
 
 
-def json_members() -> Written:
+def json_member_writer() -> Written:
     """Return a formatter of attributes as members of a JSON object."""
     return _cached_formatter(lambda ad: ad.to_json()[1:-2])
 
@@ -214,20 +214,20 @@ def json_members() -> Written:
 def long_text(ad: ClassAd, attributes: Sequence[str] | None = None, write_line: Written | None = None) -> str:
     """Return the ad as lines ``Name = value`` and an empty line; empty if the ad has none of the attributes.
 
-    :param written: ``old_lines()``, reused for all ads
+    :param write_line: ``line_writer()``; pass the same function for all ads, because it caches lines
     """
-    write_line = write_line or old_lines()
-    lines = "".join([write_line(ad, name) for name in chosen(ad, attributes)])
+    write_line = write_line or line_writer()
+    lines = "".join([write_line(ad, name) for name in chosen_names(ad, attributes)])
     return lines + "\n" if lines else ""
 
 
 def json_text(ad: ClassAd, attributes: Sequence[str] | None = None, write_line: Written | None = None) -> str:
     """Return the ad as a JSON object: plain values as JSON values, expressions as ``"\\/Expr(...)\\/"``.
 
-    :param written: ``json_members()``, reused for all ads
+    :param write_line: ``json_member_writer()``; pass the same function for all ads, because it caches members
     """
-    write_line = write_line or json_members()
-    return "{" + ",".join([write_line(ad, name) for name in chosen(ad, attributes)]) + "\n}"
+    write_line = write_line or json_member_writer()
+    return "{" + ",".join([write_line(ad, name) for name in chosen_names(ad, attributes)]) + "\n}"
 
 
 XML_HEAD = '<?xml version="1.0"?>\n<!DOCTYPE classads SYSTEM "classads.dtd">\n<classads>\n'
@@ -250,13 +250,13 @@ def whole_ads(
     :param edge: the text after the XML header and after the XML footer
     """
     if form == "long":
-        write_line = old_lines()
+        write_line = line_writer()
         yield from (long_text(ad, attributes, write_line) for ad in ads)
     elif form == "jsonl":
-        write_line = json_members()
+        write_line = json_member_writer()
         yield from (re.sub(r"\n *", "", json_text(ad, attributes, write_line)) + "\n" for ad in ads)
     elif form == "json":
-        write_line = json_members()
+        write_line = json_member_writer()
         is_begun = False
         for ad in ads:
             yield (",\n" if is_begun else "[\n") + json_text(ad, attributes, write_line) + "\n"
@@ -267,7 +267,7 @@ def whole_ads(
         from .xml_form import xml_text
 
         yield XML_HEAD + edge
-        yield from (xml_text(ad, chosen(ad, attributes)) + gap for ad in ads)
+        yield from (xml_text(ad, chosen_names(ad, attributes)) + gap for ad in ads)
         yield XML_FOOT + edge
 
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_text import read_input, read_text
 from .cells import CellContext
-from .formats import ads_form, attribute_list, custom_layout, parsed, whole_ads
-from .job_selection import JobSelector, holds, read_job_id, select
-from .layout import Layout, lines
+from .formats import ads_form, attribute_list, custom_layout, parse_expression, whole_ads
+from .job_selection import JobSelector, read_job_id, satisfies, select
+from .layout import Layout, layout_lines
 from .options import Arguments, ToolError, UsageError, command_table, last_number, line_width, parse
 from .print_format import own_table, print_format
 
@@ -50,21 +50,21 @@ def read(argv: Sequence[str]) -> HistoryQuery:
     if form is not None and form.where is not None:
         selection = selection._replace(constraints=(*selection.constraints, form.where))
     layout = custom_layout(arguments) if form is None else form.layout
-    return HistoryQuery(arguments, selection, _stop(arguments), limit, scan, layout, ads_form(arguments))
+    return HistoryQuery(arguments, selection, _stop_condition(arguments), limit, scan, layout, ads_form(arguments))
 
 
-def _stop(arguments: Arguments) -> Expression | None:
+def _stop_condition(arguments: Arguments) -> Expression | None:
     option = arguments.last("since", "completedsince")
     if option is None:
         return None
     (value,) = option.values
     if option.name == "completedsince":
-        return parsed(option.spelling, f"CompletionDate <= ({value})")
+        return parse_expression(option.spelling, f"CompletionDate <= ({value})")
     job = read_job_id(value) if value.replace(".", "", 1).isdigit() else None
     if job is None:
-        return parsed(option.spelling, value)
+        return parse_expression(option.spelling, value)
     proc_condition = "" if job.proc is None else f" && ProcId == {job.proc}"
-    return parsed(option.spelling, f"ClusterId == {job.cluster}{proc_condition}")
+    return parse_expression(option.spelling, f"ClusterId == {job.cluster}{proc_condition}")
 
 
 def render(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) -> Iterator[str]:
@@ -73,22 +73,22 @@ def render(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) ->
     :param ads: the jobs that have left the queue, the most recent first; with ``query.forwards``, the oldest first.
     Only as many as needed are read.
     """
-    jobs = _select(ads, query, display)
+    jobs = _selected_ads(ads, query, display)
     if query.form is not None:
         yield from whole_ads(query.form, jobs, attribute_list(query.arguments), bare=False, gap="\n", edge="\n")
     elif query.layout is not None:
-        yield from lines(query.layout._replace(streamed=True), jobs, display)
+        yield from layout_lines(query.layout._replace(streamed=True), jobs, display)
     else:
         fitted_display = display._replace(width=line_width(COMMAND, query.arguments, display.width))
         table = own_table("history", "jobs").layout
-        yield from lines(table._replace(streamed=True, limit=fitted_display.longest), jobs, display)
+        yield from layout_lines(table._replace(streamed=True, limit=fitted_display.longest), jobs, display)
 
 
-def _select(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) -> Iterator[ClassAd]:
+def _selected_ads(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) -> Iterator[ClassAd]:
     context = display.context()
     printed_count = 0
     for seen_count, ad in enumerate(ads):
-        if seen_count == query.scan or (query.since is not None and holds(query.since, ad, context)):
+        if seen_count == query.scan or (query.since is not None and satisfies(query.since, ad, context)):
             return
         if query.selection.everything or query.selection.has(ad, context):
             yield ad

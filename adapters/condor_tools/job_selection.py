@@ -9,19 +9,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .cells import CellContext, number, text
-from .formats import parsed
+from .formats import parse_expression
 from .layout import Column
 from .options import UsageError
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context, Expression
 
-SCHEDULER = 7
+SCHEDULER_UNIVERSE = 7
 """The JobUniverse of jobs that can represent a DAG."""
 
 
 def id_of(ad: ClassAd) -> tuple[int, int]:
-    """Return a job's ClusterId and ProcId."""
     return int(number(ad, "ClusterId") or 0), int(number(ad, "ProcId") or 0)
 
 
@@ -52,7 +51,7 @@ def owner_or_node(ad: ClassAd) -> str:
     return name or text(ad, "Owner") or ""
 
 
-def tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[list[ClassAd], Column]:
+def dag_tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[list[ClassAd], Column]:
     """Return the jobs sorted by id, with DAG nodes below their DAGs, and the column of their names.
 
     :param column: the column of owners
@@ -89,7 +88,7 @@ def tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tuple[li
     return [ads_by_id[job] for job in names_by_id], column._replace(value=name, width=-max(17, room_width), cut=True)
 
 
-_ID = r"(?a)(\d+)(?:\.(\d+))?"
+_JOB_ID = r"(?a)(\d+)(?:\.(\d+))?"
 
 
 class ClusterOrJob(NamedTuple):
@@ -105,7 +104,7 @@ class ClusterOrJob(NamedTuple):
 def read_job_id(word: str) -> ClusterOrJob | None:
     """Parse an id such as ``12`` or ``12.3``; return None for any other word, which is a user name. Raise `UsageError`
     for a number that is not a valid id."""
-    match = re.fullmatch(_ID, word)
+    match = re.fullmatch(_JOB_ID, word)
     if match is None:
         if word[:1].isdigit() or word[:1] == ".":
             raise UsageError(f"{word!r} is not a job: a job is cluster.proc (12.3), a cluster a number (12)")
@@ -127,7 +126,6 @@ class JobSelector(NamedTuple):
 
     @property
     def everything(self) -> bool:
-        """Return True if all jobs are selected."""
         return not (self.ids or self.owners or self.constraints)
 
     def as_request(self, *more_fields: str) -> dict[str, Any]:
@@ -157,10 +155,10 @@ class JobSelector(NamedTuple):
             reasons.append(text(ad, "Owner") in self.owners)
         if reasons and not any(reasons):
             return False
-        return all(holds(constraint, ad, context) for constraint in self.constraints)
+        return all(satisfies(constraint, ad, context) for constraint in self.constraints)
 
 
-def holds(constraint: Expression, ad: ClassAd, context: Context) -> bool:
+def satisfies(constraint: Expression, ad: ClassAd, context: Context) -> bool:
     """Return True if an ad satisfies a constraint: its value is true, or a number other than 0."""
     from ...domain.classad import EvaluationError
 
@@ -177,15 +175,14 @@ def select(words: Iterable[str], constraints: Iterable[str]) -> JobSelector:
     ids_by_word = [(word, read_job_id(word)) for word in words]
     ids = tuple(job for _, job in ids_by_word if job is not None)
     owners = tuple(word for word, job in ids_by_word if job is None)
-    return JobSelector(ids, owners, tuple(parsed("-constraint", constraint) for constraint in constraints))
+    return JobSelector(ids, owners, tuple(parse_expression("-constraint", constraint) for constraint in constraints))
 
 
-def in_order(ads: Sequence[ClassAd]) -> list[ClassAd]:
-    """Sort jobs by cluster and proc."""
+def sort_by_id(ads: Sequence[ClassAd]) -> list[ClassAd]:
     return sorted(ads, key=id_of)
 
 
 def chosen_jobs(selection: JobSelector, ads: Iterable[ClassAd], display: CellContext) -> list[ClassAd]:
     """Return the selected jobs, sorted by cluster and proc."""
     context = display.context()
-    return in_order([ad for ad in ads if selection.everything or selection.has(ad, context)])
+    return sort_by_id([ad for ad in ads if selection.everything or selection.has(ad, context)])

@@ -5,7 +5,7 @@ The rules are HTCondor's for print masks (manual: Print Formats):
 * By default, a column is as wide as its heading, left-aligned, and grows with its data. A specified width (negative:
   left-aligned, 0: no padding) pads shorter data; longer data exceeds it.
 * ``cut`` truncates longer data; ``grow`` lets a specified width grow with the data.
-* If an ad has no value, ``missing`` is printed: once, or in brackets over the full width if it is doubled.
+* If an ad has no value, ``missing_text`` is printed: once, or in brackets over the full width if it is doubled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .cells import Cell, CellContext, date, evaluate, length, value_text
+from .cells import Cell, CellContext, date, duration, evaluate, value_text
 from .terminal import visible
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ _UNMEASURED = frozenset({"undefined", "error", "true", "false"})
 """Values that widen their column while lines are printed, but not the heading."""
 
 
-def lines(layout: Layout, ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]:
+def layout_lines(layout: Layout, ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]:
     """Yield the heading and then the text for each ad, usually one line."""
     context = display.context()
 
@@ -69,7 +69,7 @@ def lines(layout: Layout, ads: Iterable[ClassAd], display: CellContext) -> Itera
             for column in layout.columns
         ]
 
-    return _lines(layout, map(row, ads))
+    return _padded_lines(layout, map(row, ads))
 
 
 def _escape_cell(text: str | None) -> str | None:
@@ -87,10 +87,10 @@ def with_appended(columns: tuple[Column, ...], more_columns: tuple[Column, ...])
 
 def lay_out(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
     """Yield the heading and the lines for rows of texts, with control characters in the cells escaped."""
-    return _lines(layout, ([_escape_cell(text) for text in texts] for texts in rows))
+    return _padded_lines(layout, ([_escape_cell(text) for text in texts] for texts in rows))
 
 
-def _lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
+def _padded_lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
     widths = [abs(len(column.heading) if column.width is None else column.width) for column in layout.columns]
     growing = [column.grow or column.width is None for column in layout.columns]
     if not layout.streamed:
@@ -100,10 +100,10 @@ def _lines(layout: Layout, rows: Iterable[Row]) -> Iterator[str]:
             _widen(widths, early, [None if text in _UNMEASURED else text for text in texts])
     if layout.headed:
         headings = [column.heading.ljust(width) for column, width in zip(layout.columns, widths, strict=True)]
-        yield _joined(layout, headings)
+        yield _join_row(layout, headings)
     for texts in rows:
         _widen(widths, growing, texts)
-        line = _joined(layout, map(_padded, layout.columns, widths, texts))
+        line = _join_row(layout, map(_pad, layout.columns, widths, texts))
         yield line.rstrip() + layout.after_row if layout.trimmed else line
 
 
@@ -122,16 +122,16 @@ def _widen(widths: list[int], growing: list[bool], texts: Row) -> None:
             widths[at] = len(text)
 
 
-def _padded(column: Column, width: int, text: str | None) -> str:
+def _pad(column: Column, width: int, text: str | None) -> str:
     if text is None:
-        text = missing(column.missing, width)
+        text = missing_text(column.missing, width)
     if width and len(text) > width and column.cut:
         return text[:width]
     is_left_aligned = column.width is None or column.width < 0
     return text.ljust(width) if is_left_aligned else text.rjust(width)
 
 
-def missing(sign: str, width: int) -> str:
+def missing_text(sign: str, width: int) -> str:
     """Return the text for a missing value: the sign, or for a doubled sign the full width in brackets: ``[????]``."""
     if len(sign) < 2:
         return sign
@@ -140,7 +140,7 @@ def missing(sign: str, width: int) -> str:
     return sign[0] if width < 3 else f"[{sign[0] * (width - 2)}]"
 
 
-def _joined(layout: Layout, texts: Iterable[str]) -> str:
+def _join_row(layout: Layout, texts: Iterable[str]) -> str:
     line = ""
     last = len(layout.columns) - 1
     for at, (column, text) in enumerate(zip(layout.columns, texts, strict=True)):
@@ -168,7 +168,7 @@ def unescaped(form: str) -> str:
     return re.sub(_ESCAPED, character, form)
 
 
-_LETTERS = "diouxXceEfFgGaAsvVrTY"
+_CONVERTERS = "diouxXceEfFgGaAsvVrTY"
 _STRINGS_ONLY = "S"
 
 
@@ -192,14 +192,14 @@ class Conversion(NamedTuple):
         if not self.letter:
             return self.before
         if self.letter == "r":
-            return self.filled(_unevaluated(ad, source))
+            return self.filled(_unevaluated_text(ad, source))
         value = evaluate(ad, source, context)
         if self.letter == "v":
             return self.filled(value_text(value))
         if self.letter == _STRINGS_ONLY:
             return value if isinstance(value, str) else ""
         if self.letter == "s" and not isinstance(value, str):
-            return self.filled(_unevaluated(ad, source)) if source in ad else None
+            return self.filled(_unevaluated_text(ad, source)) if source in ad else None
         text = self.converted(value, context)
         return None if text is None else self.before + text + self.after
 
@@ -219,7 +219,7 @@ class Conversion(NamedTuple):
         if not isinstance(value, int | float) or (self.letter in "diouxXcTY" and not isfinite(value)):
             return None
         if self.letter == "T":
-            return length(value).rjust(self.width)
+            return duration(value).rjust(self.width)
         if self.letter == "Y":
             return date(value, context.timezone).rjust(self.width)
         if self.letter in "aA":
@@ -252,14 +252,14 @@ def _parse_conversion(form: str) -> Conversion:
     if not form:
         return Conversion("", _STRINGS_ONLY)
     match = next((match for match in re.finditer(_CONVERSION, form) if match[4] is not None), None)
-    if match is None or match[4] not in _LETTERS:
+    if match is None or match[4] not in _CONVERTERS:
         return Conversion(form.replace("%%", "%"), "")
     flags, width, precision, letter = match.groups()
     after = form[match.end() :].replace("%%", "%")
     return Conversion(form[: match.start()].replace("%%", "%"), letter, after, flags, int(width or 0), precision)
 
 
-def _unevaluated(ad: ClassAd, source: str) -> str:
+def _unevaluated_text(ad: ClassAd, source: str) -> str:
     from ...domain.classad import parse
     from ...domain.classad.tree import Attribute
     from ...domain.classad.unparse import unparse_old

@@ -132,12 +132,10 @@ class Arguments(NamedTuple):
         return default if option is None else option.values[0]
 
     def values(self, name: str) -> list[str]:
-        """Return the values of all occurrences of an option."""
         return [option.values[0] for option in self.every(name)]
 
 
 def data_text(folder: str, name: str) -> str:
-    """Return the text of a data file of this package."""
     with open(os.path.join(os.path.dirname(__file__), folder, f"{name}.txt"), encoding="utf-8") as file:
         return file.read()
 
@@ -158,13 +156,13 @@ def pair(row: str) -> tuple[str, str]:
     return left_part, right_part
 
 
-_SHARED = sections("shared")
-LETTERS = dict(map(pair, _SHARED["letters after -af:"]))
+_SHARED_OPTIONS = sections("shared")
+AUTOFORMAT_LETTERS = dict(map(pair, _SHARED_OPTIONS["letters after -af:"]))
 """The meanings of the letters after ``-af:``."""
-ELSEWHERE = dict(map(pair, _SHARED["names of options elsewhere:"]))
+OTHER_COMMANDS_OPTIONS = dict(map(pair, _SHARED_OPTIONS["names of options elsewhere:"]))
 """Full names of options of other commands, by name, which a command must not treat as an abbreviation for its own
 option. They are listed here since a short command does not load the other tables; a test compares them."""
-_REFUSED = "not supported: "
+_UNSUPPORTED = "not supported: "
 
 
 def command_table(name: str) -> ToolSyntax:
@@ -182,17 +180,18 @@ def command_table(name: str) -> ToolSyntax:
 
 
 def option_rows(rows: Iterable[str]) -> tuple[Option, ...]:
-    """Return the options defined by a data file's rows."""
-    return tuple(_options(rows))
+    return tuple(_parse_options(rows))
 
 
-def _options(rows: Iterable[str]) -> Iterator[Option]:
+def _parse_options(rows: Iterable[str]) -> Iterator[Option]:
     for row in rows:
         if row.startswith("@"):
-            yield from _options(_SHARED[f"{row[1:]}:"])
+            yield from _parse_options(_SHARED_OPTIONS[f"{row[1:]}:"])
             continue
         spellings, help_text = pair(row)
-        help, refusal = ("", help_text.removeprefix(_REFUSED)) if help_text.startswith(_REFUSED) else (help_text, "")
+        help, refusal = (
+            ("", help_text.removeprefix(_UNSUPPORTED)) if help_text.startswith(_UNSUPPORTED) else (help_text, "")
+        )
         for spelling in spellings.split(", "):
             name, _, values = spelling.partition(" ")
             name, _, other_name = name.partition("/-")
@@ -214,23 +213,23 @@ def parse(command: ToolSyntax, argv: Sequence[str]) -> Arguments:
         if not word.startswith("-") or word == "-":
             words.append(word)
             continue
-        option, qualifier = find(command, word)
+        option, qualifier = find_option(command, word)
         if option.refused:
             raise UsageError(f"poolbook {command.name}: -{option.name} is not supported: {option.refused}")
         if option.name == "help":
             raise Help(command)
         if option.name == "version":
             raise Version
-        values, at = _values(command, option, word, argv, at)
+        values, at = _option_values(command, option, word, argv, at)
         options_given.append(GivenOption(option.name, qualifier, values, word))
     return Arguments(tuple(options_given), tuple(words))
 
 
-def find(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
+def find_option(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
     """Return the option for an argument such as ``-con``, ``-af:jh`` or ``--constraint``, and the text after its colon.
 
     With two dashes the name must be complete, as in HTCondor's tools. The full name of another command's option
-    (``ELSEWHERE``) is not accepted as an abbreviation.
+    (``OTHER_COMMANDS_OPTIONS``) is not accepted as an abbreviation.
 
     :raises UsageError: the option is unknown; the message suggests similar ones
     """
@@ -240,9 +239,9 @@ def find(command: ToolSyntax, word: str) -> tuple[Option, str | None]:
     match = next((option for option in options if name in (option.name, option.also)), None)
     if match is None and not is_exact:
         match = next((o for o in options if len(name) >= o.least and o.name.startswith(name)), None)
-        if match is not None and not match.refused and name in ELSEWHERE:
+        if match is not None and not match.refused and name in OTHER_COMMANDS_OPTIONS:
             raise UsageError(
-                f"poolbook {command.name}: unknown option {word}, an option of {ELSEWHERE[name]}; write "
+                f"poolbook {command.name}: unknown option {word}, an option of {OTHER_COMMANDS_OPTIONS[name]}; write "
                 f"-{match.name} in full to use that one"
             )
     if match is not None:
@@ -262,7 +261,7 @@ def _suggestions(command: ToolSyntax, name: str) -> str:
     return f" (near: {', '.join('-' + other for other in close_matches[:3])})" if close_matches else ""
 
 
-def _values(
+def _option_values(
     command: ToolSyntax, option: Option, word: str, argv: Sequence[str], at: int
 ) -> tuple[tuple[str, ...], int]:
     end = at
@@ -318,10 +317,10 @@ def usage(command: ToolSyntax, width: int | None = None) -> str:
     shown_options = [option for option in command.options if not option.refused]
     refused_names = [option.name for option in command.options if option.refused]
     parts: list[tuple[str, Sequence[tuple[str, str]]]] = [("arguments:", command.words)] if command.words else []
-    helps = [(spelling(option), option.help) for option in shown_options]
+    helps = [(synopsis(option), option.help) for option in shown_options]
     parts.append(("options (any unambiguous prefix is accepted):", helps))
     if any(option.name == "af" for option in shown_options):
-        parts.append(("letters after -af:", list(LETTERS.items())))
+        parts.append(("letters after -af:", list(AUTOFORMAT_LETTERS.items())))
     if refused_names:
         parts.append(("HTCondor options that are not supported: " + ", ".join(refused_names), ()))
     if command.examples:
@@ -332,7 +331,7 @@ def usage(command: ToolSyntax, width: int | None = None) -> str:
     return folded("\n".join(lines), width) + "\n"
 
 
-def spelling(option: Option) -> str:
+def synopsis(option: Option) -> str:
     """Return an option with its values, as shown in the help."""
     letters = f"[{option.colon}]" if option.colon else ""
     values = option.values.replace(">...", "> ...")

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_text import read_input, read_text
 from .cells import FUNCTIONS, OWN_FUNCTIONS, UNSUPPORTED, Function, cell_of
-from .formats import WIDEST, check_expression, parsed
+from .formats import MAX_WIDTH, check_expression, parse_expression
 from .layout import Column, Layout, unescaped
 from .options import Arguments, ToolError, UsageError, data_text
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from ...domain.classad import Expression
 
 _TOKEN = re.compile(r"\"(?P<double>[^\"]*)\"?|'(?P<single>[^']*)'?|\S+")
-_VALUES = frozenset({"AS", "PRINTF", "PRINTAS", "RENDERAS", "OR", "WIDTH"})
-_FLAGS = frozenset({"AUTO", "NOPREFIX", "NOSUFFIX", "TRUNCATE", "LEFT", "RIGHT", "ALWAYS", "FIT"})
+_VALUE_KEYWORDS = frozenset({"AS", "PRINTF", "PRINTAS", "RENDERAS", "OR", "WIDTH"})
+_FLAG_WORDS = frozenset({"AUTO", "NOPREFIX", "NOSUFFIX", "TRUNCATE", "LEFT", "RIGHT", "ALWAYS", "FIT"})
 _SEPARATORS = {
     "RECORDPREFIX": "before_row",
     "RECORDSUFFIX": "after_row",
     "FIELDPREFIX": "before",
     "FIELDSUFFIX": "after",
 }
-_SIGNS = " ?*.-_#0"  #: characters that can stand for a missing value
+_MISSING_SIGNS = " ?*.-_#0"  #: characters that can stand for a missing value
 
 
 class Format(NamedTuple):
@@ -108,11 +108,11 @@ def own_table(tool: str, view: str) -> Format:
     return _PrintFormatReader(view, False, FUNCTIONS | OWN_FUNCTIONS).read(own_tables(tool)[view].text)
 
 
-_FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
+_APPENDED_FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
 """The printf format of values for each letter after ``-aaf:``."""
 
 
-def appended(arguments: Arguments) -> tuple[Column, ...]:
+def appended_columns(arguments: Arguments) -> tuple[Column, ...]:
     """Return the columns that -aaf appends to a table: each is an attribute, or a row in print format.
 
     :raises UsageError: a letter is unknown, or an expression is invalid
@@ -120,12 +120,12 @@ def appended(arguments: Arguments) -> tuple[Column, ...]:
     columns: list[Column] = []
     for option in arguments.every("aaf"):
         letter = option.qualifier or ""
-        if letter and letter not in _FORMS:
-            wrong = letter[1:] if letter[0] in _FORMS else letter
+        if letter and letter not in _APPENDED_FORMS:
+            wrong = letter[1:] if letter[0] in _APPENDED_FORMS else letter
             raise UsageError(f"Error: {wrong} is invalid -aaf format qualifier. only one of V,r,T, or Y is permitted.")
         reader = _PrintFormatReader(option.spelling, False)
         for value in option.values:
-            reader.append(value, _FORMS.get(letter, "%v"))
+            reader.append(value, _APPENDED_FORMS.get(letter, "%v"))
         columns += reader.columns
     return tuple(columns)
 
@@ -145,7 +145,7 @@ class _PrintFormatReader:
     def read(self, text: str) -> Format:
         section = "SELECT"
         for line in _joined_lines(text):
-            tokens = list(_tokens(line))
+            tokens = list(_tokens_of_line(line))
             if not tokens or tokens[0].text.startswith("#"):
                 continue
             first = tokens[0].text
@@ -168,8 +168,8 @@ class _PrintFormatReader:
 
     def append(self, row: str, form: str) -> None:
         """Parse one row; ``form`` is the default printf format for its values."""
-        tokens = list(_tokens(row))
-        source, values, flags = _split_row(row, tokens, _VALUES, _FLAGS) if tokens else ("", {}, set())
+        tokens = list(_tokens_of_line(row))
+        source, values, flags = _split_row(row, tokens, _VALUE_KEYWORDS, _FLAG_WORDS) if tokens else ("", {}, set())
         if source:
             column = self._column(check_expression(self.name, source), values, flags)
             is_plain = "PRINTF" not in values and column.form == "%v"
@@ -185,11 +185,11 @@ class _PrintFormatReader:
             if word in ("UNIQUE", "FROM"):
                 raise self._wrong(f"SELECT {word} is not supported: use `-af ... | sort | uniq -c`")
             if word in _SEPARATORS:
-                self.separators[_SEPARATORS[word]] = unescaped(_next(remaining))
+                self.separators[_SEPARATORS[word]] = unescaped(_next_word(remaining))
             elif word == "LABEL":
                 self.label = " = "
             elif word == "SEPARATOR" and self.label is not None:
-                self.label = unescaped(_next(remaining))
+                self.label = unescaped(_next_word(remaining))
             elif word in ("BARE", "NOTITLE", "NOHEADER", "NOSUMMARY"):
                 self.head.add(word)
             else:
@@ -200,12 +200,12 @@ class _PrintFormatReader:
 
     def _row(self, section: str, line: str, tokens: list[Token]) -> None:
         if section == "WHERE":
-            self.where = parsed(self.name, line[tokens[0].at :].strip())
+            self.where = parse_expression(self.name, line[tokens[0].at :].strip())
         elif section == "GROUP":
             source, _, _ = _split_row(line, tokens, frozenset({"AS"}), frozenset({"ASCENDING", "DESCENDING"}))
             self.order.append(check_expression(self.name, source))
         elif section == "SELECT":
-            source, values, flags = _split_row(line, tokens, _VALUES, _FLAGS)
+            source, values, flags = _split_row(line, tokens, _VALUE_KEYWORDS, _FLAG_WORDS)
             if source:
                 self.columns.append(self._column(check_expression(self.name, source), values, flags))
         else:
@@ -246,13 +246,13 @@ def _joined_lines(text: str) -> Iterator[str]:
     yield from re.sub(r"\\\n", "", text).splitlines()
 
 
-def _tokens(line: str) -> Iterator[Token]:
+def _tokens_of_line(line: str) -> Iterator[Token]:
     for match in _TOKEN.finditer(line):
         quoted = match["double"] is not None or match["single"] is not None
         yield Token((match["double"] or match["single"] or "") if quoted else match[0], match.start(), quoted)
 
 
-def _next(remaining: Iterator[Token]) -> str:
+def _next_word(remaining: Iterator[Token]) -> str:
     token = next(remaining, None)
     return "" if token is None else token.text
 
@@ -281,14 +281,14 @@ def _split_row(
 
 def _column_width(values: Mapping[str, str]) -> int | None:
     match = re.match(r"[+-]?\d{1,5}", values.get("WIDTH", "AUTO"), re.ASCII)
-    return None if match is None else max(-WIDEST, min(WIDEST, int(match[0])))
+    return None if match is None else max(-MAX_WIDTH, min(MAX_WIDTH, int(match[0])))
 
 
 def _missing_value_sign(word: str, complaints: list[str]) -> str:
     """Return the sign for a missing value; doubled to fill the column's width."""
     if not word:
         return ""
-    if word[0] not in _SIGNS:
+    if word[0] not in _MISSING_SIGNS:
         complaints.append(f"Unknown argument {word} for OR")
         return ""
     return word[:2] if word[0] == word[1:2] else word[0]

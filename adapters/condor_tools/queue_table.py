@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from . import job_selection
-from .batches import BatchCluster, Census, batch_table, cluster_rows, count_statuses, totals, totals_ad
+from .batches import BatchCluster, Census, batch_table, cluster_rows, count_statuses, totals_ad, totals_lines
 from .cells import (
     HELD,
     IDLE,
@@ -15,8 +15,8 @@ from .cells import (
     SUSPENDED,
     TRANSFERRING_OUTPUT,
     CellContext,
+    duration,
     evaluate,
-    length,
     memory,
     number,
     text,
@@ -25,7 +25,7 @@ from .cells import (
 )
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
 from .job_selection import JobSelector, chosen_jobs, select
-from .layout import Column, Layout, lines, with_appended
+from .layout import Column, Layout, layout_lines, with_appended
 from .options import Arguments, UsageError, command_table, last_number, line_width, parse
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .autocluster_table import Signing
     from .print_format import Format
 
-OF_THE_PAST = (
+UNAVAILABLE_IN_THE_PAST = (
     "`poolbook why JOB -at TIME` and `poolbook userprio -at TIME` show a past state, `poolbook log` all events"
 )
 """Alternatives if the past queue is unknown."""
@@ -43,11 +43,11 @@ COMMAND = command_table("q")
 
 VIEWS = ("jobs", "dag", "run", "hold", "idle", "io")
 """The tables with one line per job."""
-WHOLE = ("long", "json", "jsonl", "xml")
+WHOLE_AD_FORMS = ("long", "json", "jsonl", "xml")
 """The formats for complete ads."""
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
-EMPTY = {
+EMPTY_TABLES = {
     "jobset": "JOBSETID NAME OWNER COMPLETE REMOVED    IDLE RUNNING    HELD",
     "grid": " ID      OWNER          STATUS     GRID->MANAGER    HOST       GRID_JOB_ID",
 }
@@ -98,7 +98,7 @@ class QueueQuery(NamedTuple):
         Each row is a job selected by ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, in the
         order of cluster and proc.
         """
-        if self.selection.constraints or self.arguments.has("io", "unmatchable", *EMPTY, *GROUPINGS):
+        if self.selection.constraints or self.arguments.has("io", "unmatchable", *EMPTY_TABLES, *GROUPINGS):
             return None
         return plain_attributes(self.arguments)
 
@@ -106,7 +106,7 @@ class QueueQuery(NamedTuple):
     def aggregated(self) -> bool:
         """Return True if counts by cluster and status suffice, so that ``render_rows`` needs no ads."""
         is_partial = self.partial or self.limit is not None or self.statuses is not None
-        is_partial = is_partial or self.arguments.has("io", "unmatchable", *EMPTY)
+        is_partial = is_partial or self.arguments.has("io", "unmatchable", *EMPTY_TABLES)
         return self.view in ("batch", "totals") and not is_partial
 
 
@@ -154,7 +154,7 @@ def _analysis(arguments: Arguments) -> frozenset[str]:
 def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
     if not arguments.has("aaf"):
         return ()
-    from .print_format import appended
+    from .print_format import appended_columns
 
     if view == "batch":
         raise UsageError(
@@ -163,7 +163,7 @@ def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
     if view not in VIEWS and not arguments.has("print-format"):
         raise UsageError("Error: output formatting options conflict with -aaf options")
     # As in condor_q, the quotes around strings do not widen a heading.
-    return tuple(column._replace(late=column.form == "%V") for column in appended(arguments))
+    return tuple(column._replace(late=column.form == "%V") for column in appended_columns(arguments))
 
 
 def _print_format(arguments: Arguments) -> Format | None:
@@ -187,7 +187,7 @@ def _view(arguments: Arguments, states: list[str], is_batched: bool) -> str:
         return "hold-codes"
     if arguments.has(*GROUPINGS):
         return "groups"
-    if chosen_view := arguments.chosen(*EMPTY):
+    if chosen_view := arguments.chosen(*EMPTY_TABLES):
         return chosen_view
     if "hold" in states:
         return "hold"
@@ -218,7 +218,7 @@ def render(
     if query.view == "analysis" and slots is not None:
         from . import analyze
 
-        table = analyze.of_slots if "reverse" in query.analysis else analyze.of_jobs
+        table = analyze.slot_match_lines if "reverse" in query.analysis else analyze.job_group_lines
         yield from (*title(display, is_timed=False), *table(_select(ads, query, display), slots, display))
         return
     if query.view == "analysis":
@@ -228,17 +228,17 @@ def render(
             yield from title(display, is_timed=False)
             yield from analysis(ad, judge, display)
         return
-    if query.arguments.has(*EMPTY):
+    if query.arguments.has(*EMPTY_TABLES):
         ads = ()
-    if query.view in EMPTY:
-        yield from (*title(display), EMPTY[query.view] + "\n")
+    if query.view in EMPTY_TABLES:
+        yield from (*title(display), EMPTY_TABLES[query.view] + "\n")
         return
     if query.arguments.has(*GROUPINGS):
         from . import autocluster_table
 
         if query.view == "groups":
             yield from title(display)
-        groups = autocluster_table.asked_groups(ads, query.arguments, query.selection, display, signing)
+        groups = autocluster_table.requested_groups(ads, query.arguments, query.selection, display, signing)
         yield from group_table(groups[: query.limit], query, "autocluster", display)
         return
     if census is None:
@@ -258,16 +258,16 @@ def render(
         assert query.layout is not None
         if query.format is not None and query.format.titled:
             yield from title(display)
-        yield from lines(query.layout, _sorted_jobs(jobs, query, display), display)
+        yield from layout_lines(query.layout, _sorted_jobs(jobs, query, display), display)
         if query.format is not None and query.format.summed:
             yield "\n" + _footer(query, display, census)
-    elif query.view in WHOLE:
+    elif query.view in WHOLE_AD_FORMS:
         yield from group_table(jobs, query, "", display)
     elif query.view == "hold-codes":
-        from .autocluster_table import by_hold_codes
+        from .autocluster_table import hold_code_ads
         from .print_format import own_table
 
-        yield from (*title(display), *lines(own_table("q", "hold-codes").layout, by_hold_codes(jobs), display))
+        yield from (*title(display), *layout_lines(own_table("q", "hold-codes").layout, hold_code_ads(jobs), display))
     elif query.view == "batch":
         yield from title(display)
         rows = cluster_rows(jobs, query.arguments.has("dag"))
@@ -282,15 +282,15 @@ def render(
 
 def group_table(ads: Sequence[ClassAd], query: QueueQuery, view: str, display: CellContext) -> Iterator[str]:
     """Print ads that may each represent several jobs, as the query requests: complete, with -af, or as a table."""
-    if query.view in WHOLE:
+    if query.view in WHOLE_AD_FORMS:
         yield from whole_ads(query.view, ads, attribute_list(query.arguments), bare=bare_json(query.arguments))
     elif query.layout is not None:
-        yield from lines(query.layout, ads, display)
+        yield from layout_lines(query.layout, ads, display)
     else:
         from .print_format import own_table
 
         columns = with_appended(own_table("q", view).layout.columns, query.more)
-        yield from lines(Layout(columns, trimmed=True), ads, display)
+        yield from layout_lines(Layout(columns, trimmed=True), ads, display)
 
 
 def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, display: CellContext) -> Iterator[str]:
@@ -329,9 +329,9 @@ def _select(ads: Iterable[ClassAd], query: QueueQuery, display: CellContext) -> 
     if query.statuses is not None:
         jobs = [ad for ad in jobs if number(ad, "JobStatus") in query.statuses]
     if query.arguments.has("io"):
-        from .cells import transfer
+        from .cells import transfer_state
 
-        jobs = [ad for ad in jobs if transfer(ad)]
+        jobs = [ad for ad in jobs if transfer_state(ad)]
     return jobs[: query.limit]
 
 
@@ -356,7 +356,7 @@ def title(display: CellContext, is_timed: bool = True) -> Iterator[str]:
 def _footer(query: QueueQuery, display: CellContext, census: Census) -> str:
     if query.everyone or not display.me:
         census = census._replace(mine=None)
-    return totals(census, display.me, alone=bool(display.source))
+    return totals_lines(census, display.me, alone=bool(display.source))
 
 
 def _width(query: QueueQuery, display: CellContext) -> CellContext:
@@ -365,7 +365,7 @@ def _width(query: QueueQuery, display: CellContext) -> CellContext:
 
 def _current_run_time(ad: ClassAd, display: CellContext) -> str | None:
     seconds = wall_time(ad, display, current=True)
-    return None if seconds is None else length(seconds)
+    return None if seconds is None else duration(seconds)
 
 
 _CURRENT = Column("    RUN_TIME", _current_run_time, 12, missing="??")
@@ -378,7 +378,7 @@ def _job_table(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> 
 
     columns = list(own_table("q", query.view).layout.columns)
     if query.view == "dag":
-        jobs, columns[0] = job_selection.tree(jobs, columns[0], display.width)
+        jobs, columns[0] = job_selection.dag_tree(jobs, columns[0], display.width)
     most_cluster = max((int(number(ad, "ClusterId") or 0) for ad in jobs), default=0)
     most_proc = max((int(number(ad, "ProcId") or 0) for ad in jobs), default=0)
     names = [len(text(ad, "Owner") or "") for ad in jobs]
@@ -399,4 +399,4 @@ def _job_table(jobs: list[ClassAd], query: QueueQuery, display: CellContext) -> 
     )
     limit = None if query.view == "hold" or (query.more and not query.arguments.has("wide")) else display.longest
     table = with_appended((*ids, *columns), query.more)
-    yield from lines(Layout(table, trimmed=True, limit=limit), jobs, display)
+    yield from layout_lines(Layout(table, trimmed=True, limit=limit), jobs, display)

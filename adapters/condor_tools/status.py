@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import CellContext, evaluate, text, value_text
-from .formats import ads_form, attribute_list, bare_json, custom_layout, parsed, whole_ads
-from .job_selection import holds
-from .layout import Column, Layout, lines, with_appended
+from .formats import ads_form, attribute_list, bare_json, custom_layout, parse_expression, whole_ads
+from .job_selection import satisfies
+from .layout import Column, Layout, layout_lines, with_appended
 from .options import Arguments, NotHere, UsageError, command_table, last_number, line_width, parse
 from .print_format import own_table, own_tables, print_format
 from .status_totals import COMPACT_CONSTRAINT, TOTALS, compact_table, compact_totals, totals_lines
@@ -66,7 +66,7 @@ def read(argv: Sequence[str]) -> StatusQuery:
         arguments,
         view,
         is_compact,
-        (*(parsed("-constraint", constraint) for constraint in constraints), *where),
+        (*(parse_expression("-constraint", constraint) for constraint in constraints), *where),
         _sort_attributes(arguments),
         last_number(COMMAND, arguments, "limit", least=1),
         layout,
@@ -78,13 +78,13 @@ def read(argv: Sequence[str]) -> StatusQuery:
 def _appended(arguments: Arguments, is_compact: bool) -> tuple[Column, ...]:
     if not arguments.has("aaf"):
         return ()
-    from .print_format import appended
+    from .print_format import appended_columns
 
     if arguments.has("af", "autoformat", "format", "totals") or ads_form(arguments) is not None:
         raise UsageError("Error: output formatting options conflict with -aaf options")
     if is_compact:
         raise UsageError("poolbook status: -aaf cannot be combined with -compact: use one of them")
-    return appended(arguments)
+    return appended_columns(arguments)
 
 
 def _selected_view(arguments: Arguments) -> str:
@@ -105,7 +105,7 @@ def _sort_attributes(arguments: Arguments) -> tuple[str, ...] | None:
     if any(value.lower() in ("no", "none", "false", "0") for value in sort_names):
         return None
     for value in sort_names:
-        parsed("-sort", value)
+        parse_expression("-sort", value)
     return tuple(sort_names) or ("Machine", "Name")
 
 
@@ -120,7 +120,7 @@ def render(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) -> 
         if selected_ads:
             yield from _totals(selected_ads, query, is_compact=False)
     elif query.layout is not None:
-        yield from lines(query.layout, selected_ads, display)
+        yield from layout_lines(query.layout, selected_ads, display)
     elif query.form is not None:
         is_bare = bare_json(query.arguments)
         yield from whole_ads(query.form, selected_ads, attribute_list(query.arguments), bare=is_bare, gap="\n")
@@ -140,7 +140,7 @@ def _table(ads: list[ClassAd], query: StatusQuery, display: CellContext) -> Iter
         if last.joined:  # the time in an activity has no separator before it
             columns = (*columns_before, last._replace(heading="ActivityTime", joined=False))
     table = Layout(with_appended(columns, query.more), limit=None if query.more else display.longest)
-    heading, *rows = lines(table, ads, display)
+    heading, *rows = layout_lines(table, ads, display)
     yield heading + "\n"
     yield from rows
     yield from _totals(ads, query, is_compact=False)
@@ -162,7 +162,7 @@ def _names(ad: ClassAd) -> set[str]:
 
 def _select(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) -> list[ClassAd]:
     context = display.context()
-    selected_ads = [ad for ad in ads if all(holds(constraint, ad, context) for constraint in query.constraints)]
+    selected_ads = [ad for ad in ads if all(satisfies(constraint, ad, context) for constraint in query.constraints)]
     words = query.arguments.words
     if words:
         lower_words = {word.lower() for word in words}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .cells import ACTIVITY_CODES, STATE_CODES, CellContext, evaluate, flag, number, short_platform, text
+from .cells import ACTIVITY_CODES, STATE_CODES, CellContext, evaluate, has_flag, number, short_platform, text
 from .layout import Column, Layout, lay_out
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def totals_lines(
 ) -> Iterator[str]:
     """Yield the lines with totals: one for each key, and the line Total.
 
-    :param counted: the key and sums of each ad; ads without either are counted as malformed
+    :param counted_sums: the key and sums of each ad; ads without either are counted as malformed
     :param width: the width of the key column; None: the length of the longest key
     """
     sums_by_key: dict[str, Sums] = {}
@@ -102,7 +102,7 @@ def one_state(state: str | None, backfill: bool = False) -> Sums | None:
 
 
 def slot_state(ad: ClassAd) -> Sums | None:
-    return one_state(text(ad, "State"), flag(ad, "SlotBackfill"))
+    return one_state(text(ad, "State"), has_flag(ad, "SlotBackfill"))
 
 
 def _activity_state(ad: ClassAd) -> Sums | None:
@@ -240,7 +240,7 @@ def state_letters(ad: ClassAd) -> str:
     finish. (Manual: condor_status, -compact.)
     """
     state, activity = STATE_CODES.get(text(ad, "State") or "", " "), ACTIVITY_CODES.get(text(ad, "Activity") or "", " ")
-    if not flag(ad, "PartitionableSlot"):
+    if not has_flag(ad, "PartitionableSlot"):
         return state + activity
     states = letters(_strings(ad.eval("ChildState")), STATE_CODES, "Preempting")
     activities = letters(_strings(ad.eval("ChildActivity")), ACTIVITY_CODES, "Vacating")
@@ -268,7 +268,7 @@ class MachineTotals:
 
     def __init__(self, ad: ClassAd, display: CellContext) -> None:
         context = display.context()
-        is_partitionable = flag(ad, "PartitionableSlot")
+        is_partitionable = has_flag(ad, "PartitionableSlot")
         self.first = ad
         self.kind = " " if is_partitionable else ("S" if text(ad, "SlotType") == "Static" else "")
         self.state = state_letters(ad)
@@ -348,10 +348,10 @@ def compact_totals(ads: Iterable[ClassAd], width: int | None) -> Iterator[str]:
 
 
 def _counted(ad: ClassAd) -> Iterator[Sums | None]:
-    if not flag(ad, "PartitionableSlot"):
+    if not has_flag(ad, "PartitionableSlot"):
         yield slot_state(ad)
         return
-    backfill = flag(ad, "SlotBackfill")
+    backfill = has_flag(ad, "SlotBackfill")
     for state in _strings(ad.eval("ChildState")):
         yield one_state(state, backfill)
     if (number(ad, "Cpus") or 0) >= 0.1 and not backfill:

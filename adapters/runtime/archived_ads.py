@@ -38,12 +38,12 @@ class Sieve:
 
     def lets_pass(self, attributes: dict[str, str]) -> bool:
         from ...domain.classad import ClassAd
-        from ..condor_tools.job_selection import holds
+        from ..condor_tools.job_selection import satisfies
 
         if not all(map(_PLAIN.fullmatch, attributes.values())):
             return True
         ad = ClassAd.from_old("\n".join([f"{name} = {value}" for name, value in attributes.items()]))
-        return all(holds(constraint, ad, self._context) for constraint in self._constraints)
+        return all(satisfies(constraint, ad, self._context) for constraint in self._constraints)
 
 
 _NAME = re.compile(r"[A-Za-z_]\w*")

@@ -15,7 +15,7 @@ from ..stores.location import safe_url
 from ..stores.opening import open_log, verify_seal
 from .views import catch_up, open_tables, raise_if_unreadable, raise_unavailable, views_path
 
-ALTERED = (
+ERRORS_FROM_ALTERED_DATA = (
     LookupError,
     ValueError,
     TypeError,
@@ -31,7 +31,7 @@ ALTERED = (
 def raise_if_damaged(url: str, error: BaseException | None) -> None:
     """Raise `LogDamaged` if the seal of the log at `url` is broken, which explains `error`, or `LogUnavailable` if the
     log's views are wrong. Otherwise return: the error is a bug in Poolbook."""
-    if isinstance(error, PoolbookError) or not isinstance(error, ALTERED):
+    if isinstance(error, PoolbookError) or not isinstance(error, ERRORS_FROM_ALTERED_DATA):
         return
     problems = verify_seal(url)
     if problems:
@@ -42,11 +42,11 @@ def raise_if_damaged(url: str, error: BaseException | None) -> None:
         ) from error
     raise_if_unreadable(url, error)
     path = views_path(url)
-    if path is not None and os.path.exists(path) and not _views_hold(url, path):
+    if path is not None and os.path.exists(path) and not _views_equal_log(url, path):
         raise_unavailable(path, "are damaged: they differ from their log; `poolbook views` rebuilds them from it")
 
 
-def _views_hold(url: str, path: str) -> bool:
+def _views_equal_log(url: str, path: str) -> bool:
     """Return True if the views in the file equal views rebuilt from the log."""
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(None)) as rebuilt:
         catch_up(log, rebuilt)
@@ -57,5 +57,5 @@ def _views_hold(url: str, path: str) -> bool:
                 ):  # otherwise the log could be rebuilt before it is examined
                     catch_up(log, stored)
                 return all(old == new for old, new in zip_longest(stored.iterdump(), rebuilt.iterdump()))
-        except ALTERED:
+        except ERRORS_FROM_ALTERED_DATA:
             return False

@@ -16,7 +16,7 @@ from ...replay.validation import ValidationResult, Violation, validate
 from ...replay.validation.validator import audit_native_log
 from ..stores.opening import open_log, verify_seal
 from ..stores.verification import Problem
-from .damage import ALTERED
+from .damage import ERRORS_FROM_ALTERED_DATA
 
 
 def _unchecked(url: str) -> EventStore:
@@ -69,7 +69,7 @@ def verify_log(url: str, decisions: bool = False, tell: Callable[[int, int, int]
                 verification.decisions = recheck(
                     log.read(), None if tell is None else lambda position, taken: tell(position, taken, last)
                 )
-    except (LogError, *ALTERED) as error:
+    except (LogError, *ERRORS_FROM_ALTERED_DATA) as error:
         if not verification.seal:
             raise
         verification.unreadable = str(error) if isinstance(error, LogError) else "no rule can judge its altered events"
@@ -84,7 +84,7 @@ def audit_log(url: str) -> Audit:
         with closing(_unchecked(url)) as log:
             audit = examine(log) if is_imported(log) else audit_native_log(log)
             audit.id = log.id
-    except (LogError, *ALTERED):
+    except (LogError, *ERRORS_FROM_ALTERED_DATA):
         if not problems:
             raise
         audit = Audit()  # the problems of the seal explain why the log cannot be read

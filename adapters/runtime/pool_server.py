@@ -30,7 +30,7 @@ from ..machine.local_time import local_time
 from ..sockets import listen, make_private
 from ..stores.log_id import chosen_id
 from ..stores.log_paths import WriterLock, log_paths
-from ..stores.sqlite_files import mode_like
+from ..stores.sqlite_files import mode_of_files_beside
 from .command_codec import ComeBack, ReadConfiguration, Reschedule, ReserveCluster, request_of
 from .connections import Connections, JsonConnection, name_of
 from .engine import Engine
@@ -147,7 +147,7 @@ class PoolServer:
 
     def _listen(self) -> None:
         try:
-            mode = 0o666 if self._whose is ServedUsers.ALL else mode_like(str(self.paths.base))
+            mode = 0o666 if self._whose is ServedUsers.ALL else mode_of_files_beside(str(self.paths.base))
             listener = self._listener = listen(self.paths.socket, 128, mode)
         except OSError as error:
             raise LogError(f"{self.paths.socket} cannot be created: {error.strerror}; you must own it") from None

@@ -36,7 +36,7 @@ def _with_flags(fields: Fields) -> Fields:
     return {"flags" if name == "marks" else name: value for name, value in fields.items()}
 
 
-_RENAMED = {
+_RENAMED_TOPICS = {
     "founded": "pool.founded", "writer": "writer.began", "answered": "request.answered", "evidence": "evaluation",
     "pool=": "pool.configured", "machine+": "machine.joined", "machine=": "machine.configured",
     "machine-": "machine.left", "benchmarks": "benchmarks.ran", "busy": "cpu.busy", "drain+": "drain.began",
@@ -59,7 +59,7 @@ UPCASTS: dict[str, Upcast] = {
     "claim=": ("claim.flagged", _with_flags),
     "claims.earmarked": ("claims.reserved", None),
     "claims.earmark_ended": ("claims.reservation_ended", None),
-    **{topic: (today, None) for topic, today in _RENAMED.items()},
+    **{topic: (today, None) for topic, today in _RENAMED_TOPICS.items()},
 }
 """The upcast of each retired topic; upcasts may form chains."""
 
@@ -85,7 +85,7 @@ _CHECKS: dict[type[Event], Callable[[Event], None]] = {CycleHeld: _check_ranks}
 """Checks for values that the encoder accepts but cannot restore, for the kinds with a float."""
 
 
-class _FieldOrders(dict[type[Event], Callable[[Event], msgspec.Struct]]):
+class _OrderedFields(dict[type[Event], Callable[[Event], msgspec.Struct]]):
     """By event kind, a function that returns an event's fields in the order of their keys in a log: by name, the fields
     of the kind itself before those of its base classes."""
 
@@ -107,7 +107,7 @@ class Codec:
     ) -> None:
         self._topics = {kind: topic for topic, kind in topics.items()}
         self._encode = msgspec.json.Encoder().encode
-        self._ordered = _FieldOrders()
+        self._ordered = _OrderedFields()
         self._decode = _Decoders(topics, upcasts)
         self._format = format
 
@@ -163,7 +163,7 @@ class Codec:
             ) from error
 
 
-_CREATING = Lock()  # msgspec crashes if two threads create decoders that share a type
+_DECODER_LOCK = Lock()  # msgspec crashes if two threads create decoders that share a type
 
 
 class _Decoders(dict[str, Callable[[bytes], Event]]):
@@ -174,7 +174,7 @@ class _Decoders(dict[str, Callable[[bytes], Event]]):
 
     def __missing__(self, topic: str) -> Callable[[bytes], Event]:
         """Return the topic's decoder; a retired topic's decoder upcasts the fields step by step."""
-        with _CREATING:
+        with _DECODER_LOCK:
             return self._create(topic)
 
     def _create(self, topic: str) -> Callable[[bytes], Event]:

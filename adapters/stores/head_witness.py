@@ -16,13 +16,13 @@ from zlib import crc32
 from ...domain.ports.log import Head, LogDamaged, LogUnavailable
 
 _WORD = "poolbook-mark"
-_ROOM = 160  # bytes: every mark has this length, so that it overwrites the previous one completely
+_MARK_BYTES = 160  # bytes: every mark has this length, so that it overwrites the previous one completely
 Sealed = Callable[[int], tuple[int, str] | None]  #: epoch and digest of the append that ended at a position
 
 
-def _line(head: Head) -> bytes:
+def _mark_line(head: Head) -> bytes:
     text = f"{_WORD} {head.epoch} {head.position} {head.digest}"
-    return f"{text} {crc32(text.encode()):08x}".ljust(_ROOM - 1).encode() + b"\n"
+    return f"{text} {crc32(text.encode()):08x}".ljust(_MARK_BYTES - 1).encode() + b"\n"
 
 
 def read_mark(path: str) -> Head | None:
@@ -39,7 +39,7 @@ def read_mark(path: str) -> Head | None:
     with suppress(ValueError):  # raised by the unpacking, the numbers, or the text
         word, epoch, position, digest, _ = content.decode("ascii").split()
         head = Head(int(epoch), int(position), digest)
-        if word == _WORD and _line(head) == content:
+        if word == _WORD and _mark_line(head) == content:
             return head
     raise LogDamaged(f"{path} is not a valid mark of a log; verify the log, then remove this file to create a new one")
 
@@ -73,7 +73,7 @@ class Mark:
     def write(self, head: Head) -> None:
         # The events are already durable: the append succeeds even if the mark cannot be written.
         with suppress(OSError):
-            os.pwrite(self._file, _line(head), 0)
+            os.pwrite(self._file, _mark_line(head), 0)
             self._written = True
 
     def close(self) -> None:

@@ -47,7 +47,7 @@ class LogPaths(NamedTuple):
         return frozenset({0, os.geteuid()})
 
 
-_SUFFIXES = ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm", ".snapshot")
+_FILE_SUFFIXES = ("", "-wal", "-shm", ".head", ".lock", ".views", ".views-wal", ".views-shm", ".snapshot")
 
 
 def share_with_group(url: str) -> None:
@@ -80,7 +80,7 @@ def _share(url: str, change: Callable[[str], None], reason: str, done_text: str)
         raise LogError(f"{safe_url(url)} is not a file, {reason}: set its permissions on its server")
     path = os.path.realpath(location.place)
     try:
-        for suffix in _SUFFIXES:
+        for suffix in _FILE_SUFFIXES:
             change(path + suffix)
     except OSError as error:
         raise LogError(f"{path}{suffix} cannot be {done_text}: {error.strerror}; only its owner may do that") from None
@@ -105,11 +105,11 @@ def log_paths(url: str) -> LogPaths:
 
 
 _FLOCK = struct.Struct("@hhqqi")  # as in <fcntl.h> with 64-bit offsets
-_QUEUE = 1 << 32
+_QUEUE_OFFSET = 1 << 32
 """The offset of the queue in the lock's file: its bytes are locked, but never written."""
 
 
-def _range(kind: int, first_byte: int, length: int) -> bytes:
+def _lock_range(kind: int, first_byte: int, length: int) -> bytes:
     return _FLOCK.pack(kind, os.SEEK_SET, first_byte, length, 0)
 
 
@@ -156,9 +156,9 @@ class WriterLock:
 
     def _join_queue(self) -> None:
         self._queue = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        for place in count(_QUEUE + time.monotonic_ns() // 1000):
+        for place in count(_QUEUE_OFFSET + time.monotonic_ns() // 1000):
             try:
-                fcntl.fcntl(self._queue, fcntl.F_OFD_SETLK, _range(fcntl.F_WRLCK, place, 1))
+                fcntl.fcntl(self._queue, fcntl.F_OFD_SETLK, _lock_range(fcntl.F_WRLCK, place, 1))
             except BlockingIOError:
                 continue  # another process arrived in the same microsecond
             self._place = place
@@ -167,7 +167,7 @@ class WriterLock:
     def _has_earlier(self, before_place: int) -> bool:
         """Return True if another process has an earlier place in the queue."""
         assert self._queue is not None
-        query = _range(fcntl.F_WRLCK, _QUEUE, before_place - _QUEUE)
+        query = _lock_range(fcntl.F_WRLCK, _QUEUE_OFFSET, before_place - _QUEUE_OFFSET)
         kind = _FLOCK.unpack(fcntl.fcntl(self._queue, fcntl.F_OFD_GETLK, query))[0]
         return bool(kind != fcntl.F_UNLCK)
 
@@ -248,14 +248,14 @@ class MemoryLock:
 
     def take_in_turn(self) -> bool:
         """Try to take the lock; return False if another pool of this process holds it."""
-        return not self._name or _IN_MEMORY.setdefault(self._name, id(self)) == id(self)
+        return not self._name or _MEMORY_LOCKS.setdefault(self._name, id(self)) == id(self)
 
     def holder(self) -> str:
         return str(os.getpid())
 
     def give_up(self) -> None:
-        if _IN_MEMORY.get(self._name) == id(self):
-            del _IN_MEMORY[self._name]
+        if _MEMORY_LOCKS.get(self._name) == id(self):
+            del _MEMORY_LOCKS[self._name]
 
     __del__ = give_up
 
@@ -265,6 +265,6 @@ _HOLDER = (
     "AND datname = current_database() AND classid = %s::bigint::oid AND objid = %s::bigint::oid AND objsubid = 1"
 )
 _LOCKS: WeakSet[WriterLock] = WeakSet()
-_IN_MEMORY: dict[str, int] = {}
-os.register_at_fork(after_in_child=_IN_MEMORY.clear)
+_MEMORY_LOCKS: dict[str, int] = {}
+os.register_at_fork(after_in_child=_MEMORY_LOCKS.clear)
 os.register_at_fork(after_in_child=lambda: [lock.disown() for lock in list(_LOCKS)])  # type: ignore[func-returns-value]

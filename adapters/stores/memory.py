@@ -27,7 +27,7 @@ class MemoryRecorder(LogRecorder):
         self._appends: list[Appended] = []
         self._lock = RLock()
 
-    def writing(self) -> RLock:
+    def begin_write(self) -> RLock:
         return self._lock
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
@@ -41,27 +41,27 @@ class MemoryRecorder(LogRecorder):
             self._appends.append((new.position, FORMAT, new.epoch, new.digest))
             self._head = new
 
-    def heads(self) -> list[tuple[int, Head]]:
+    def head_rows(self) -> list[tuple[int, Head]]:
         return [(FORMAT, self._head)]
 
-    def chunk(self, after: int, upto: int, limit: int) -> list[Row]:
+    def read_rows(self, after: int, upto: int, limit: int) -> list[Row]:
         after = max(after, 0)
         with self._lock:
             return self._rows[after : max(after, min(upto, after + limit))]
 
-    def chunk_of(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
+    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
         with self._lock:
             return [row for row in self._streams.get(stream, ()) if after < row[0] <= upto][:limit]
 
-    def versions(self, streams: Collection[str]) -> dict[str, int]:
+    def last_versions(self, streams: Collection[str]) -> dict[str, int]:
         with self._lock:
             return {stream: self._streams[stream][-1][2] for stream in streams if stream in self._streams}
 
-    def sealed(self, position: int) -> tuple[int, str] | None:
+    def seal_at(self, position: int) -> tuple[int, str] | None:
         seals = [(epoch, digest) for last_position, _, epoch, digest in self._appends if last_position == position]
         return seals[0] if seals else None
 
-    def appends(self, after: int, limit: int) -> list[Appended]:
+    def read_appends(self, after: int, limit: int) -> list[Appended]:
         return [append for append in self._appends if append[0] > after][:limit]
 
     def last_append(self, upto: int) -> Appended | None:

@@ -10,8 +10,8 @@ from ...domain.ports.log import EventStore, Head, LogDamaged, LogMissing
 from .head_witness import read_mark
 from .location import Location, locate
 from .recorder import LogRecorder, head_in
-from .stored_log import marked_head, opened
-from .verification import Problem, problems_of
+from .stored_log import marked_head, open_stored_log
+from .verification import Problem, find_problems
 
 
 def open_log(
@@ -37,9 +37,9 @@ def open_log(
         _reject_if_log_missing(location, mark)
         tables = _tables(location, True, False)
     if tables is None:
-        raise LogMissing(_named(location))
+        raise LogMissing(_log_name(location))
     try:
-        return opened(tables, mark, read_only, checked)
+        return open_stored_log(tables, mark, read_only, checked)
     except BaseException:
         tables.close()
         raise
@@ -50,7 +50,7 @@ def open_recorder(url: str) -> LogRecorder:
     location = locate(url)
     recorder = _tables(location, False, False)
     if recorder is None:
-        raise LogMissing(_named(location))
+        raise LogMissing(_log_name(location))
     return recorder
 
 
@@ -72,10 +72,13 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
         return [*problems, Problem(None, str(damage))]
     if tables is None:
         if marked is not None and marked.position:
-            return [*problems, Problem(None, f"{_named(location)} is gone: it had reached position {marked.position}")]
-        raise LogMissing(_named(location))
+            return [
+                *problems,
+                Problem(None, f"{_log_name(location)} is gone: it had reached position {marked.position}"),
+            ]
+        raise LogMissing(_log_name(location))
     with closing(tables):
-        return problems + problems_of(tables, marked)
+        return problems + find_problems(tables, marked)
 
 
 def check_mark(url: str) -> None:
@@ -85,7 +88,7 @@ def check_mark(url: str) -> None:
     mark = mark_of(location)
     tables = _tables(location, False, True)
     if tables is None:
-        raise LogMissing(_named(location))
+        raise LogMissing(_log_name(location))
     with closing(tables):
         if mark is not None:
             marked_head(tables, mark)
@@ -100,7 +103,7 @@ def mark_of(location: Location) -> str | None:
     if location.kind == "memory":
         return None
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
-    digest = blake2b(_named(location).encode(), digest_size=16).hexdigest()
+    digest = blake2b(_log_name(location).encode(), digest_size=16).hexdigest()
     return os.path.join(state, "poolbook", f"{digest}.head")
 
 
@@ -134,12 +137,12 @@ def _reject_if_log_missing(location: Location, mark: str | None) -> None:
     marked = read_mark(mark)
     if marked is not None and marked.position:
         raise LogDamaged(
-            f"{_named(location)} is gone: it had reached position {marked.position}. Restore it from a backup; or, to "
-            f"create a new log there, remove the mark {mark}"
+            f"{_log_name(location)} is gone: it had reached position {marked.position}. Restore it from a backup; or, "
+            f"to create a new log there, remove the mark {mark}"
         )
 
 
-def _named(location: Location) -> str:
+def _log_name(location: Location) -> str:
     if location.kind == "postgresql":
         from .postgres import name_of
 

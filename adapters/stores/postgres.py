@@ -88,7 +88,7 @@ class PostgresRecorder(SqlRecorder):
         )
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def begin_write(self) -> Iterator[None]:
         with self._transaction() as cursor:
             cursor.execute(self._sql("SELECT 1 FROM {head} FOR UPDATE"))
             self._of_thread.writer = cursor
@@ -122,7 +122,7 @@ class PostgresRecorder(SqlRecorder):
             statement = self._sql("INSERT INTO {schema}.appends VALUES (%s, %s, %s, %s)")
             cursor.execute(statement, (new.position, FORMAT, new.epoch, new.digest))
 
-    def versions(self, streams: Collection[str]) -> dict[str, int]:
+    def last_versions(self, streams: Collection[str]) -> dict[str, int]:
         rows = self._select(
             "SELECT originator_id, MAX(originator_version) FROM {schema}.stored_events "
             "WHERE originator_id = ANY(%s) GROUP BY originator_id",

@@ -24,11 +24,11 @@ class LogRecorder(ABC):
     name: str  #: the log's name in messages
 
     @abstractmethod
-    def heads(self) -> list[tuple[int, Head]]:
+    def head_rows(self) -> list[tuple[int, Head]]:
         """Return the rows of the table of heads, each with its format: exactly one in an undamaged log."""
 
     @abstractmethod
-    def writing(self) -> AbstractContextManager[Any]:
+    def begin_write(self) -> AbstractContextManager[Any]:
         """Begin a transaction that blocks all other appends. This thread's reads and appends inside it are part of
         it."""
 
@@ -38,23 +38,23 @@ class LogRecorder(ABC):
         not `old`."""
 
     @abstractmethod
-    def chunk(self, after: int, upto: int, limit: int) -> list[Row]:
+    def read_rows(self, after: int, upto: int, limit: int) -> list[Row]:
         """Return the first `limit` events after position `after`, up to position `upto`."""
 
     @abstractmethod
-    def chunk_of(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
+    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
         """Return the first `limit` events of one stream after position `after`, up to position `upto`."""
 
     @abstractmethod
-    def versions(self, streams: Collection[str]) -> dict[str, int]:
+    def last_versions(self, streams: Collection[str]) -> dict[str, int]:
         """Return the last version of each of `streams` that has events."""
 
     @abstractmethod
-    def sealed(self, position: int) -> tuple[int, str] | None:
+    def seal_at(self, position: int) -> tuple[int, str] | None:
         """Return epoch and digest of the append whose last event is at `position`."""
 
     @abstractmethod
-    def appends(self, after: int, limit: int) -> list[Appended]:
+    def read_appends(self, after: int, limit: int) -> list[Appended]:
         """Return the first `limit` appends that end after position `after`."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ class LogRecorder(ABC):
 
 def head_in(recorder: LogRecorder) -> Head:
     """Return the head of a log. Raise `LogNewer` if it has a later format, `LogDamaged` if there is not exactly one."""
-    stored_heads = recorder.heads()
+    stored_heads = recorder.head_rows()
     if len(stored_heads) != 1:
         raise LogDamaged(f"{recorder.name} has {len(stored_heads)} heads instead of one; restore it from a backup")
     version, head = stored_heads[0]
@@ -99,23 +99,23 @@ class SqlRecorder(LogRecorder):
     def _select(self, statement: str, *parameters: object) -> list[Any]:
         """Return the rows of a statement."""
 
-    def heads(self) -> list[tuple[int, Head]]:
+    def head_rows(self) -> list[tuple[int, Head]]:
         rows = self._select("SELECT format, epoch, position, digest FROM {head}")
         return [(version, Head(epoch, position, digest)) for version, epoch, position, digest in rows]
 
-    def chunk(self, after: int, upto: int, limit: int) -> list[Row]:
+    def read_rows(self, after: int, upto: int, limit: int) -> list[Row]:
         where = "{position}>? AND {position}<=? ORDER BY {position} LIMIT ?"
         return self._select(f"SELECT {_ROW} FROM {{events}} WHERE {where}", after, upto, limit)
 
-    def chunk_of(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
+    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
         where = "originator_id=? AND {position}>? AND {position}<=? ORDER BY originator_version LIMIT ?"
         return self._select(f"SELECT {_ROW} FROM {{by_stream}} WHERE {where}", stream, after, upto, limit)
 
-    def sealed(self, position: int) -> tuple[int, str] | None:
+    def seal_at(self, position: int) -> tuple[int, str] | None:
         rows: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM {appends} WHERE position=?", position)
         return rows[0] if rows else None
 
-    def appends(self, after: int, limit: int) -> list[Appended]:
+    def read_appends(self, after: int, limit: int) -> list[Appended]:
         return self._select(f"{_APPEND} WHERE position>? ORDER BY position LIMIT ?", after, limit)
 
     def last_append(self, upto: int) -> Appended | None:

@@ -21,10 +21,10 @@ from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailab
 from .format import FORMAT
 from .recorder import SqlRecorder
 from .seal import GENESIS, AppendBatch
-from .sqlite_files import State, is_at_rest, make_private, reading_uri, state_of, uri_of
+from .sqlite_files import State, is_read_as_immutable, make_private, reading_uri, state_of, uri_of
 
 APPLICATION_ID = 0x506F6F6C  #: the application id in the file's header: "Pool"
-_TRIES = 100  # how often to reopen a log at rest because a writer changed it
+_MAX_REOPENS = 100  # how often to reopen a log at rest because a writer changed it
 LOCK_TIMEOUT = 5  #: how many seconds an append waits while another process writes
 
 TABLES = (
@@ -39,7 +39,7 @@ TABLES = (
     f"PRAGMA application_id={APPLICATION_ID}",
 )
 
-_NAMES = {
+_STATEMENT_NAMES = {
     "events": "stored_events",
     "by_stream": "stored_events INDEXED BY sqlite_autoindex_stored_events_1",
     "appends": "appends",
@@ -66,7 +66,7 @@ _FAILURES: dict[int, tuple[type[LogError], str]] = {
     _NO_CODE: (LogDamaged, "a text in it is not valid UTF-8; restore it from a backup"),
     sqlite3.SQLITE_CONSTRAINT: (LogDamaged, "it has events after its head; restore it from a backup"),
 }
-_ANY_OTHER = (LogUnavailable, "SQLite failed; fix the reported problem, then try again")
+_OTHER_FAILURE = (LogUnavailable, "SQLite failed; fix the reported problem, then try again")
 
 
 @contextmanager
@@ -77,7 +77,7 @@ def _translate_errors(name: str) -> Iterator[None]:
         raise LogDamaged(f"{name}: its schema is damaged (invalid UTF-8); restore it from a backup") from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", _NO_CODE)
-        kind, reason = _FAILURES.get(code if code == _NO_CODE else code & 0xFF, _ANY_OTHER)
+        kind, reason = _FAILURES.get(code if code == _NO_CODE else code & 0xFF, _OTHER_FAILURE)
         raise kind(f"{name}: {reason} (SQLite: {error})") from error
 
 
@@ -140,7 +140,7 @@ class SQLiteRecorder(SqlRecorder):
         return connection
 
     @contextmanager
-    def writing(self) -> Iterator[sqlite3.Cursor]:
+    def begin_write(self) -> Iterator[sqlite3.Cursor]:
         if getattr(self._of_thread, "writer", None) is not None:
             yield self._of_thread.writer
             return
@@ -154,12 +154,12 @@ class SQLiteRecorder(SqlRecorder):
             cursor.connection.commit()
 
     def make_tables(self) -> None:
-        with self.writing() as cursor:
+        with self.begin_write() as cursor:
             for statement in TABLES:
                 cursor.execute(statement)
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
-        with self.writing() as cursor:
+        with self.begin_write() as cursor:
             cursor.execute(
                 "UPDATE head SET format=?, epoch=?, position=?, digest=? WHERE epoch=? AND position=? AND digest=?",
                 (FORMAT, new.epoch, new.position, new.digest, old.epoch, old.position, old.digest),
@@ -171,7 +171,7 @@ class SQLiteRecorder(SqlRecorder):
             cursor.executemany("INSERT INTO stored_events VALUES (?,?,?,?,?)", rows)
             cursor.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
 
-    def versions(self, streams: Collection[str]) -> dict[str, int]:
+    def last_versions(self, streams: Collection[str]) -> dict[str, int]:
         query = "SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?"
         with self.connection() as cursor:
             versions = {stream: cursor.execute(query, (stream,)).fetchone()[0] for stream in streams}
@@ -189,7 +189,7 @@ class SQLiteRecorder(SqlRecorder):
 
     def _select(self, statement: str, *parameters: object) -> list[Any]:
         with self.connection() as cursor:
-            return cursor.execute(statement.format(**_NAMES), parameters).fetchall()
+            return cursor.execute(statement.format(**_STATEMENT_NAMES), parameters).fetchall()
 
 
 def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = False) -> SQLiteRecorder | None:
@@ -270,10 +270,10 @@ class _Reader(SQLiteRecorder):
         super().__init__(reading_uri(path), path, read_only=True, lenient=lenient)
 
     def _state(self, path: str) -> State | None:
-        return state_of(path) if is_at_rest(path) else None
+        return state_of(path) if is_read_as_immutable(path) else None
 
     def _select(self, statement: str, *parameters: object) -> list[Any]:
-        for _ in range(_TRIES):
+        for _ in range(_MAX_REOPENS):
             try:
                 rows = super()._select(statement, *parameters)
             except LogError:

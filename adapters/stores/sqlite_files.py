@@ -11,8 +11,8 @@ import os
 from contextlib import suppress
 
 PRIVATE = 0o600
-_GROUP = 0o060
-_SHOWN = 0o044
+_GROUP_WRITABLE = 0o060
+_READABLE_BY_ALL = 0o044
 
 State = tuple[object, ...]  #: changes when a process starts to write a file, or writes it
 
@@ -23,7 +23,7 @@ def uri_of(path: str, mode: str) -> str:
     return f"file:{place}?mode={mode}"
 
 
-def is_at_rest(path: str) -> bool:
+def is_read_as_immutable(path: str) -> bool:
     """Return True if the file must be read as immutable: it is another user's, or in a folder that cannot be written,
     and no process has it open. Raise `LogUnavailable` if its write-ahead log has data that cannot be read without
     creating a file next to it."""
@@ -44,8 +44,8 @@ def is_at_rest(path: str) -> bool:
 
 def reading_uri(path: str) -> str:
     """Return the URI that reads a file and leaves nothing next to it. Raise `OSError` if there is no such file,
-    `LogUnavailable` as ``is_at_rest``."""
-    return uri_of(path, "ro") + ("&immutable=1" if is_at_rest(path) else "")
+    `LogUnavailable` as ``is_read_as_immutable``."""
+    return uri_of(path, "ro") + ("&immutable=1" if is_read_as_immutable(path) else "")
 
 
 def state_of(path: str) -> State:
@@ -58,7 +58,7 @@ def state_of(path: str) -> State:
 def make_private(path: str, log: str = "") -> None:
     """Create the file, empty, if it is missing: private, or with the sharing of the file `log`. Raise `OSError` if that
     fails."""
-    mode = mode_like(log)
+    mode = mode_of_files_beside(log)
     with suppress(FileExistsError):
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE)
         try:
@@ -88,11 +88,15 @@ def is_trusted(path: str, log: str = "") -> bool:
     return status.st_uid in trusted_uids and not status.st_mode & 0o022 & ~log_uid
 
 
-def mode_like(log: str) -> int:
+def mode_of_files_beside(log: str) -> int:
     """Return the mode of the files next to a log."""
     try:
         mode = os.stat(log).st_mode
-        return PRIVATE | (mode & _GROUP) | (_SHOWN if mode & _SHOWN == _SHOWN else 0)
+        return (
+            PRIVATE
+            | (mode & _GROUP_WRITABLE)
+            | (_READABLE_BY_ALL if mode & _READABLE_BY_ALL == _READABLE_BY_ALL else 0)
+        )
     except OSError:
         return PRIVATE
 
@@ -100,10 +104,10 @@ def mode_like(log: str) -> int:
 def share_with_group(path: str) -> None:
     """Let the group read and write the file, if it exists. Raise `OSError` if it belongs to another user."""
     with suppress(FileNotFoundError):
-        os.chmod(path, os.stat(path).st_mode & 0o777 | _GROUP)
+        os.chmod(path, os.stat(path).st_mode & 0o777 | _GROUP_WRITABLE)
 
 
 def show_to_all(path: str) -> None:
     """Let all users read the file, if it exists. Raise `OSError` if it belongs to another user."""
     with suppress(FileNotFoundError):
-        os.chmod(path, os.stat(path).st_mode & 0o777 | _SHOWN)
+        os.chmod(path, os.stat(path).st_mode & 0o777 | _READABLE_BY_ALL)

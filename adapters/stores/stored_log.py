@@ -23,7 +23,7 @@ from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 _STREAMS_KEPT = 100_000  # maximum number of streams whose version is cached: about 20 MB
 _CHUNK = 1024  # rows to fetch at once; fewer if they are large
 _CHUNK_BYTES = 1 << 21
-_TAKEOVERS = 100  # how often a new writer tries again because the old one is still appending
+_MAX_TAKEOVERS = 100  # how often a new writer tries again because the old one is still appending
 
 
 class StoredLog:
@@ -61,7 +61,7 @@ class StoredLog:
         """Return the log's id: the chosen one, else the start of its first digest, or an empty string for an empty log.
         Raise as ``read`` does."""
         if not self._id and self._head.position:
-            self._id = chosen_id(self) or self._recorder.appends(0, 1)[0][3][:ID_LENGTH]
+            self._id = chosen_id(self) or self._recorder.read_appends(0, 1)[0][3][:ID_LENGTH]
         return self._id
 
     def append(self, events: Sequence[Event], after: int | None = None) -> int:
@@ -85,12 +85,12 @@ class StoredLog:
         epoch. This refreshes the head, so the caller must then read the new events. Raise `LogUnavailable` if the store
         fails, `Fenced` if another writer keeps appending."""
         with self._writing:
-            for attempt in range(_TAKEOVERS):
+            for attempt in range(_MAX_TAKEOVERS):
                 head = self._refresh()
                 try:
                     self._append([WriterBegan(at, "writer", stimulus, head.epoch + 1, writer)], head.epoch + 1)
                 except Fenced:
-                    if attempt == _TAKEOVERS - 1:
+                    if attempt == _MAX_TAKEOVERS - 1:
                         raise
                 else:
                     break
@@ -116,7 +116,7 @@ class StoredLog:
         return self._read_stream(stream, max(after, 0), self._head.position)
 
     def digest_at(self, position: int) -> str | None:
-        sealed_digest = self._recorder.sealed(position)
+        sealed_digest = self._recorder.seal_at(position)
         return None if sealed_digest is None else sealed_digest[1]
 
     def close(self) -> None:
@@ -141,7 +141,7 @@ class StoredLog:
     def _rows(self, after: int, upto: int) -> Iterator[list[Row]]:
         count = _CHUNK // 8
         while after < upto:
-            rows = self._recorder.chunk(after, upto, count)
+            rows = self._recorder.read_rows(after, upto, count)
             if not rows or rows[0][0] != after + 1 or rows[-1][0] != after + len(rows):
                 raise LogDamaged(f"{self.name}: events are missing after position {after}; restore it from a backup")
             yield rows
@@ -156,7 +156,7 @@ class StoredLog:
         for fetched_rows in self._rows(start, self._head.position):
             rows += fetched_rows
             checked_count = 0
-            for end, version, epoch, expected in self._recorder.appends(start, len(rows)):
+            for end, version, epoch, expected in self._recorder.read_appends(start, len(rows)):
                 if end > rows[-1][0] or start >= upto:
                     break
                 part_rows = rows[checked_count : end - rows[0][0] + 1]
@@ -178,7 +178,7 @@ class StoredLog:
 
     def _read_stream(self, stream: str, after: int, upto: int) -> Iterator[tuple[int, Event]]:
         count = _CHUNK // 8
-        while rows := self._recorder.chunk_of(stream, after, upto, count):
+        while rows := self._recorder.read_stream_rows(stream, after, upto, count):
             if rows[-1][0] <= after:
                 raise LogDamaged(f"{self.name}: the events of {stream} are out of order; restore it from a backup")
             yield from zip([row[0] for row in rows], self._codec.decode(rows, self.name), strict=True)
@@ -234,7 +234,7 @@ class StoredLog:
         if len(self._versions) > _STREAMS_KEPT:
             self._versions.clear()
             streams = needed_streams
-        self._versions.update({**dict.fromkeys(streams, 0), **self._recorder.versions(streams)})
+        self._versions.update({**dict.fromkeys(streams, 0), **self._recorder.last_versions(streams)})
 
     def _is_head(self, new: Head) -> bool:
         try:
@@ -249,7 +249,7 @@ def next_count(rows: list[Row]) -> int:
     return max(1, min(_CHUNK, 8 * len(rows), _CHUNK_BYTES * len(rows) // (size + 1)))
 
 
-def opened(recorder: LogRecorder, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
+def open_stored_log(recorder: LogRecorder, mark_path: str | None, read_only: bool, checked: bool = True) -> StoredLog:
     """Open the log in `recorder`; for writing, it must agree with its mark. `checked`: see `StoredLog`; a log in
     memory, which has no mark, needs no check. Raise the same exceptions as `head_in`, and `LogDamaged` if the mark
     disagrees."""
@@ -264,13 +264,13 @@ def marked_head(recorder: LogRecorder, mark_path: str) -> Head:
     the same exceptions as `head_in`, and `LogDamaged` if they disagree, because such a log must not be written."""
     marked = read_mark(mark_path)
     head = head_in(recorder)
-    last_rows = recorder.chunk(head.position - 1, head.position, 1) if head.position else []
-    if head.position and (not last_rows or recorder.sealed(head.position) != (head.epoch, head.digest)):
+    last_rows = recorder.read_rows(head.position - 1, head.position, 1) if head.position else []
+    if head.position and (not last_rows or recorder.seal_at(head.position) != (head.epoch, head.digest)):
         raise LogDamaged(
             f"{recorder.name} was truncated: its head is at position {head.position}, but the event or the seal there "
             "is missing or altered. Reading still works up to the last event; to write, restore it from a backup"
         )
-    problem = disagreement(marked, head, recorder.sealed)
+    problem = disagreement(marked, head, recorder.seal_at)
     if problem:
         raise LogDamaged(
             f"{recorder.name} is not the log that was last written here: {problem}. Reading it still works. Restore "

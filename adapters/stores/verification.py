@@ -21,11 +21,11 @@ from .recorder import Appended, LogRecorder, head_in
 from .seal import GENESIS, Row, recomputed_seal
 from .stored_log import next_count
 
-MOST = 100  #: maximum number of problems to report; one fault may cause as many as there are events
+MAX_PROBLEMS = 100  #: maximum number of problems to report; one fault may cause as many as there are events
 _CHUNK = 512
 _R = TypeVar("_R", Row, Appended)
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1  # also find rows at impossible positions
-_WRITER = topics_of(WriterBegan)
+_WRITER_TOPICS = topics_of(WriterBegan)
 
 
 class Problem(NamedTuple):
@@ -36,20 +36,20 @@ class Problem(NamedTuple):
     text: str
 
 
-def problems_of(tables: LogRecorder, mark: Head | None) -> list[Problem]:
-    """Return the problems of a log, at most `MOST`; the list is empty for an unaltered log. `mark` must be read before
-    the log."""
+def find_problems(tables: LogRecorder, mark: Head | None) -> list[Problem]:
+    """Return the problems of a log, at most `MAX_PROBLEMS`; the list is empty for an unaltered log. `mark` must be read
+    before the log."""
     problems: list[Problem] = []
     walk = _Walk(tables)
     try:
-        head = _head(tables, problems)
+        head = _checked_head(tables, problems)
         for problem in walk.problems(head):
             problems.append(problem)
-            if len(problems) >= MOST:
+            if len(problems) >= MAX_PROBLEMS:
                 return [*problems, Problem(None, "and more: the rest was not checked")]
         if head is not None:
             problems += walk.head_problems(head)
-            disagreement_text = disagreement(mark, head, tables.sealed)
+            disagreement_text = disagreement(mark, head, tables.seal_at)
             if disagreement_text:
                 problems.append(Problem(None, f"it disagrees with its mark: {disagreement_text}"))
         problems += [Problem(None, fault) for fault in tables.integrity_problems()]
@@ -58,7 +58,7 @@ def problems_of(tables: LogRecorder, mark: Head | None) -> list[Problem]:
     return problems
 
 
-def _head(tables: LogRecorder, problems: list[Problem]) -> Head | None:
+def _checked_head(tables: LogRecorder, problems: list[Problem]) -> Head | None:
     try:
         return head_in(tables)
     except (LogDamaged, LogNewer) as error:
@@ -98,13 +98,13 @@ class _Walk:
 
     def _has_same_end(self, head: Head) -> bool:
         """Return True if no writer has appended since `head` was read: rows after the head are then a problem."""
-        return [stored_head for _, stored_head in self._tables.heads()] == [head]
+        return [stored_head for _, stored_head in self._tables.head_rows()] == [head]
 
     def head_problems(self, head: Head) -> Iterator[Problem]:
         last_head = Head(self._epoch, self.position, self._digest)
         if head != last_head:
             yield Problem(head.position, f"the head is {head}, but the last append set it to {last_head}")
-        version = self._tables.heads()[0][0]
+        version = self._tables.head_rows()[0][0]
         if self.position and version != self._format:
             yield Problem(head.position, f"the head has format {version}, but the last append has {self._format}")
 
@@ -139,7 +139,7 @@ class _Walk:
         among these rows."""
         epoch = self._epoch if type(self._epoch) is int else 0
         for _, _, _, topic, state in part_rows:
-            if topic in _WRITER:
+            if topic in _WRITER_TOPICS:
                 try:
                     began = msgspec.json.decode(state, type=WriterBegan).epoch
                 except (msgspec.MsgspecError, ValueError, TypeError):
@@ -149,14 +149,14 @@ class _Walk:
 
     def _rows(self) -> Iterator[Row]:
         after, count = _LOWEST, _CHUNK // 8
-        while rows := self._check_positions(self._tables.chunk(after, _HIGHEST, count)):
+        while rows := self._check_positions(self._tables.read_rows(after, _HIGHEST, count)):
             yield from rows
             after = self._advance(after, rows[-1][0])
             count = next_count(rows)
 
     def _appends(self) -> Iterator[Appended]:
         after = _LOWEST
-        while appends := self._check_positions(self._tables.appends(after, _CHUNK)):
+        while appends := self._check_positions(self._tables.read_appends(after, _CHUNK)):
             yield from appends
             after = self._advance(after, appends[-1][0])
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from poolbook.adapters.cli.main import UNFORESEEN
+from poolbook.adapters.cli.main import UNEXPECTED_ERROR_CODE
 
 from .. import forked
 from ..pool.real import PATIENCE, Folder, environment
@@ -60,7 +60,7 @@ def finish(process: forked.Process, calls: Sequence[Sequence[str]]) -> list[Call
     assert process.wait() == 0, f"{process.returncode}: {err[-3000:]}"
     results = [Call(arguments, *result) for arguments, result in zip(calls, json.loads(out), strict=True)]
     for call in results:
-        assert call.code != UNFORESEEN and "Traceback" not in call.out + call.err, ascii(call)
+        assert call.code != UNEXPECTED_ERROR_CODE and "Traceback" not in call.out + call.err, ascii(call)
     return results
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from poolbook.adapters.cli.documentation import table_of
-from poolbook.adapters.cli.main import INSTEAD, PREFIX, TOOLS, command_named
-from poolbook.adapters.condor_tools.options import UsageError, find
+from poolbook.adapters.cli.main import ALTERNATIVES, PREFIX, TOOLS, command_named
+from poolbook.adapters.condor_tools.options import UsageError, find_option
 from poolbook.adapters.condor_tools.tool_options import Tool, tool
 from poolbook.domain.config import ConfigError, is_known, is_limit, is_supported, read
 from poolbook.domain.config.param_info import without_prefix
@@ -125,7 +125,7 @@ def of_tool(name: str) -> str:
     command = command_named(name)
     if command:
         return f"`poolbook {command}`"
-    instead = INSTEAD.get(name.removeprefix(PREFIX))
+    instead = ALTERNATIVES.get(name.removeprefix(PREFIX))
     return f"reported: {instead}" if instead else "reported: there is no counterpart"
 
 
@@ -141,7 +141,7 @@ def of_option(name: str) -> str:
     if not command:
         return f"reported with {tool}"
     try:
-        known, _ = find(table_of(command), option)
+        known, _ = find_option(table_of(command), option)
     except UsageError:
         return "rejected: unknown option"
     return _option_status(known.refused, f"poolbook {command} -{known.name}")

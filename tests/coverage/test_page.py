@@ -6,7 +6,7 @@ import re
 
 from poolbook.adapters.cli.documentation import table_of
 from poolbook.adapters.cli.main import command_named
-from poolbook.adapters.condor_tools.options import UsageError, find
+from poolbook.adapters.condor_tools.options import UsageError, find_option
 from poolbook.domain.config import is_known, is_supported
 from poolbook.domain.coverage.attributes import attributes
 from poolbook.domain.submit.build import known_commands
@@ -53,7 +53,7 @@ def _has_option(tool: str, option: str) -> bool:
     """Return True if a tool implements an option."""
     command = command_named(f"condor_{tool}") or tool
     try:
-        return not find(table_of(command), option)[0].refused
+        return not find_option(table_of(command), option)[0].refused
     except UsageError:
         return False
 

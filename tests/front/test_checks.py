@@ -12,7 +12,7 @@ from attrs import evolve
 
 from poolbook.adapters.cli.doctor.findings import (
     CHECKS,
-    OLDEST,
+    OLDEST_PYTHON,
     DoctorFacts,
     Finding,
     Level,
@@ -22,9 +22,9 @@ from poolbook.adapters.cli.doctor.findings import (
     Settings,
     UnmatchedJobs,
     VolumeFacts,
-    examined,
+    examine,
 )
-from poolbook.adapters.cli.doctor.gathering import granted
+from poolbook.adapters.cli.doctor.gathering import cgroup_limits
 
 from ..together import together
 
@@ -51,11 +51,11 @@ def vary_folder(name: str, **changes: Any) -> DoctorFacts:
 
 
 def findings_of(facts: DoctorFacts, check: str) -> list[Finding]:
-    return [finding for finding in examined(facts) if finding.check == check]
+    return [finding for finding in examine(facts) if finding.check == check]
 
 
 def test_good_facts_have_no_problems() -> None:
-    findings = examined(GOOD)
+    findings = examine(GOOD)
     assert {finding.level for finding in findings} == {Level.OK}
     assert set(CHECKS) - {finding.check for finding in findings} == {"environment", "START", "clock"}
     assert all(not finding.remedy for finding in findings)
@@ -115,7 +115,7 @@ def test_good_facts_have_no_problems() -> None:
 def test_a_bad_fact_is_reported_with_its_remedy(
     facts: DoctorFacts, check: str, level: str, text: str, remedy: str
 ) -> None:
-    (problem,) = [finding for finding in examined(facts) if finding.level is not Level.OK]
+    (problem,) = [finding for finding in examine(facts) if finding.level is not Level.OK]
     assert (problem.check, problem.level) == (check, level)
     assert re.search(text, problem.words), problem.words
     assert re.search(re.escape(remedy) if "$" in remedy else remedy, problem.remedy), problem.remedy
@@ -170,7 +170,7 @@ def test_the_limit_of_control_groups_is_the_lowest_of_the_enclosing_groups(
     for name, text in {**({"proc/self/cgroup": own} if own else {}), **_below("sys/fs/cgroup", files)}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    assert granted(tmp_path) == expected
+    assert cgroup_limits(tmp_path) == expected
 
 
 def _below(folder: str, files: dict[str, str]) -> dict[str, str]:
@@ -179,7 +179,7 @@ def _below(folder: str, files: dict[str, str]) -> dict[str, str]:
 
 def test_the_required_python_is_the_packages() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    assert project["requires-python"] == f">={'.'.join(map(str, OLDEST))}"
+    assert project["requires-python"] == f">={'.'.join(map(str, OLDEST_PYTHON))}"
 
 
 def test_the_page_names_every_check() -> None:

@@ -13,7 +13,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from poolbook.adapters.cli.documentation import files
+from poolbook.adapters.cli.documentation import documentation_files
 from poolbook.adapters.cli.main import COMMANDS, main
 from poolbook.adapters.machine.host import VERSION
 
@@ -78,7 +78,7 @@ def test_its_description_is_the_readme_without_links_into_the_repository(metadat
     assert text.startswith("# Poolbook\n")
     assert re.findall(r"\]\((?!https?:)", text) == []
     pages = re.findall(r"`poolbook doc (?!-)(\S+?)`", text)
-    assert {"tutorial", "tools", "import"} <= set(pages) <= files().keys()
+    assert {"tutorial", "tools", "import"} <= set(pages) <= documentation_files().keys()
 
 
 def test_dependencies_of_some_pools_are_extras(metadata: Message) -> None:
@@ -93,7 +93,7 @@ def test_the_pages_and_examples_that_help_names_exist(command: str, capsys: pyte
     assert main([command, "-help"]) == 0
     output = capsys.readouterr().out
     assert re.findall(r"docs/[\w./]+\w", output) == (["docs/PAGE.md", "docs/examples"] if command == "doc" else [])
-    assert set(re.findall(r"poolbook doc ([a-z][\w.]+)", output)) <= files().keys()
+    assert set(re.findall(r"poolbook doc ([a-z][\w.]+)", output)) <= documentation_files().keys()
 
 
 def test_the_example_of_a_real_pool_equals_the_recording() -> None:

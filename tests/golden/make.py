@@ -32,10 +32,10 @@ def content_of(log: Path) -> str:
     tables = open_sqlite(str(log), create=False, read_only=True)
     if tables is None:
         raise LogError(f"there is no log at {log}; look at the name")
-    ((_, head),) = tables.heads()
+    ((_, head),) = tables.head_rows()
     lines = [
         f"{position}\t{stream!r}\t{topic}"
-        for position, stream, _, topic, _ in tables.chunk(0, head.position, head.position)
+        for position, stream, _, topic, _ in tables.read_rows(0, head.position, head.position)
     ]
     tables.close()
     return "\n".join([*lines, f"head\t{head.epoch}\t{head.position}\t{head.digest}", ""])

@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.condor_tools.job_selection import holds
+from poolbook.adapters.condor_tools.job_selection import satisfies
 from poolbook.adapters.runtime.views import views_current
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
@@ -270,7 +270,9 @@ def test_a_constraint_selects_exactly_the_jobs_for_which_it_is_true(
             for ad in unpack(event)
         ]
     expression = parse(constraint)
-    matching = [ad for ad in map(ClassAd.from_old, (ad.text for ad in kept_ads)) if holds(expression, ad, Context())]
+    matching = [
+        ad for ad in map(ClassAd.from_old, (ad.text for ad in kept_ads)) if satisfies(expression, ad, Context())
+    ]
     rows = output_of(
         capsys, "history", "-log", log, "-constraint", constraint, "-af", "ClusterId", "ProcId"
     ).splitlines()

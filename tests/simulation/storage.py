@@ -12,8 +12,8 @@ from poolbook.adapters.stores.opening import verify_seal
 from poolbook.adapters.stores.recorder import LogRecorder, head_in
 from poolbook.adapters.stores.seal import AppendBatch
 from poolbook.adapters.stores.sqlite import SQLiteRecorder, open_sqlite
-from poolbook.adapters.stores.stored_log import StoredLog, opened
-from poolbook.adapters.stores.verification import problems_of
+from poolbook.adapters.stores.stored_log import StoredLog, open_stored_log
+from poolbook.adapters.stores.verification import find_problems
 from poolbook.domain.ports.log import EventStore, Head, LogUnavailable
 
 from .machine import POOL, Doom, Machine
@@ -39,7 +39,7 @@ class Store:
 
     def problems(self) -> list[str]:
         """Return the problems that the log's seal shows."""
-        return [problem.text for problem in problems_of(self._tables, None)]
+        return [problem.text for problem in find_problems(self._tables, None)]
 
     def append(self, store: Callable[[], None]) -> None:
         """Run one append by calling `store`."""
@@ -89,7 +89,7 @@ class SqliteStore(Store):
         self.crash()
         self._open = open_sqlite(str(self._path), create=True, read_only=False)
         assert self._open is not None
-        return opened(watched(self._open, self), f"{self._path}.head", False)
+        return open_stored_log(watched(self._open, self), f"{self._path}.head", False)
 
     def append(self, store: Callable[[], None]) -> None:
         if self.doomed:

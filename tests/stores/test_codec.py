@@ -107,7 +107,7 @@ THIRD = Codec({"ate@2": Ate}, {"ate": ("ate@1", as_list), "ate@1": ("ate@2", as_
 
 def test_events_of_all_releases_are_read_in_the_latest_form() -> None:
     tables = MemoryRecorder("x")
-    log = StoredLog(tables, tables.heads()[0][1], None)
+    log = StoredLog(tables, tables.head_rows()[0][1], None)
     stored_events = [
         (FIRST, Ate0(1, "c", "s", "egg+ham")),
         (SECOND, Ate1(2, "c", "s", ("egg",))),

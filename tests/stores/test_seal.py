@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.stores.fast_head import head_of
+from poolbook.adapters.stores.fast_head import read_head
 from poolbook.adapters.stores.head_witness import disagreement, read_mark
 from poolbook.adapters.stores.sqlite import open_sqlite
-from poolbook.adapters.stores.verification import MOST, problems_of
+from poolbook.adapters.stores.verification import MAX_PROBLEMS, find_problems
 from poolbook.domain.ports.log import Head, LogDamaged, LogError
 
 from ..together import together
@@ -63,7 +63,7 @@ def test_every_byte_of_every_column_is_protected(step: int, sqlite: Place) -> No
     tables = open_sqlite(sqlite.url, create=False, read_only=True, lenient=True)
     assert tables is not None and sqlite.mark is not None
     mark = read_mark(sqlite.mark)
-    assert problems_of(tables, mark) == []
+    assert find_problems(tables, mark) == []
     flips = 0
     with closing(sqlite3.connect(sqlite.file, isolation_level=None)) as other:
         other.execute("PRAGMA synchronous=OFF")
@@ -76,12 +76,12 @@ def test_every_byte_of_every_column_is_protected(step: int, sqlite: Place) -> No
                     all_flips = list(bit_flips(value))
                     for flipped_value in all_flips if isinstance(value, int) else all_flips[rowid % step :: step]:
                         other.execute(f"UPDATE {table} SET {column}={new} WHERE rowid=?", (flipped_value, rowid))
-                        assert problems_of(tables, mark), (table, rowid, column, value, flipped_value)
+                        assert find_problems(tables, mark), (table, rowid, column, value, flipped_value)
                         other.execute(
                             f"UPDATE {table} SET {column}=? WHERE rowid=?", (value, flipped_value if is_key else rowid)
                         )
                         flips += 1
-    assert problems_of(tables, mark) == []
+    assert find_problems(tables, mark) == []
     tables.close()
     assert flips > 5000 // step
 
@@ -244,11 +244,11 @@ def test_a_copy_without_its_mark_verifies(sqlite: Place, tmp_path: Path) -> None
 
 def test_only_the_first_of_many_problems_are_reported(sqlite: Place) -> None:
     log = sqlite.open()
-    log.append([changed(number) for number in range(3 * MOST)])
+    log.append([changed(number) for number in range(3 * MAX_PROBLEMS)])
     log.close()
     sqlite.sql("UPDATE stored_events SET originator_version=originator_version+1000000+rowid")
     problems = sqlite.problems()
-    assert len(problems) == MOST + 1
+    assert len(problems) == MAX_PROBLEMS + 1
     assert problems[-1].text.startswith("and more")
 
 
@@ -283,7 +283,7 @@ def test_a_damaged_schema_is_reported(sqlite: Place) -> None:
     for place in schema:
         sqlite.file.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
         sqlite.problems()
-        for call in (lambda: list(sqlite.open(create=False, read_only=True).read()), lambda: head_of(sqlite.url)):
+        for call in (lambda: list(sqlite.open(create=False, read_only=True).read()), lambda: read_head(sqlite.url)):
             with suppress(LogError):
                 call()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.cli.run_report import TAIL, ClusterResult, UnmatchableJob, failures
+from poolbook.adapters.cli.run_report import STDERR_LINES, ClusterResult, UnmatchableJob, failures
 from poolbook.domain import events as e
 from poolbook.domain.state.job_ad import quoted
 from poolbook.domain.state.proc_ads import pack
@@ -72,7 +72,7 @@ def test_the_first_failure_is_reported_with_the_end_of_its_stderr(
         f"3.1 failed (exit 2); the end of its stderr ({tmp_path}/err1):" if expected else "3.1 failed (exit 2)."
     )
     assert lines == [f"    {line}" for line in expected]
-    assert len(lines) <= TAIL
+    assert len(lines) <= STDERR_LINES
     assert other_messages == []
     assert suggestions == [("why 3.1", "explain why it failed")]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.adapters.cli.queries import tell_unknown
+from poolbook.adapters.cli.queries import warn_of_unknown_attributes
 from poolbook.domain.classad import ClassAd, parse
 
 JOBS = [ClassAd({"ClusterId": 1, "JobStatus": 1, "Owner": "alice"}), ClassAd({"ClusterId": 2, "Batch": "x"})]
@@ -25,5 +25,5 @@ JOBS = [ClassAd({"ClusterId": 1, "JobStatus": 1, "Owner": "alice"}), ClassAd({"C
 def test_an_attribute_that_no_job_has_is_named(
     constraint: str, jobs: list[ClassAd], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    tell_unknown("q", [parse(constraint)], jobs)
+    warn_of_unknown_attributes("q", [parse(constraint)], jobs)
     assert capsys.readouterr().err == (f"poolbook q: {expected}\n" if expected else "")

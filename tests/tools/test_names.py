@@ -10,7 +10,16 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.cli.documentation import options_of, table_of
-from poolbook.adapters.cli.main import COMMANDS, INSTEAD, SAME, UNSUPPORTED, WORDS, command_named, main, unknown
+from poolbook.adapters.cli.main import (
+    ALTERNATIVES,
+    COMMANDS,
+    RENAMED_TOOLS,
+    UNSUPPORTED,
+    WORDS,
+    command_named,
+    main,
+    unknown_command_message,
+)
 from poolbook.adapters.cli.tools import tools
 
 from ..together import together
@@ -46,12 +55,12 @@ def test_the_help_of_a_command_is_its_own(arguments: tuple[str, ...], capsys: py
 
 
 @pytest.mark.parametrize("prefix", ["", "condor_"])
-@pytest.mark.parametrize("tool", [name for name in INSTEAD if name not in COMMANDS])
+@pytest.mark.parametrize("tool", [name for name in ALTERNATIVES if name not in COMMANDS])
 def test_a_tool_without_a_counterpart_is_reported_with_an_alternative(
     tool: str, prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main([prefix + tool]) == 2
-    assert capsys.readouterr().err == f"poolbook: unknown command {prefix}{tool}: {INSTEAD[tool]}\n"
+    assert capsys.readouterr().err == f"poolbook: unknown command {prefix}{tool}: {ALTERNATIVES[tool]}\n"
 
 
 def test_every_program_that_htcondor_installs_is_in_the_tools_folder() -> None:
@@ -76,10 +85,10 @@ def test_commands_of_other_batch_systems_are_not_in_the_tools_folder() -> None:
 
 
 def test_every_recommended_command_exists() -> None:
-    for recommendation in INSTEAD.values():
+    for recommendation in ALTERNATIVES.values():
         for call in recommendation.split("`poolbook ")[1:]:
             assert call.split("`")[0].split()[0] in COMMANDS, recommendation
-    assert set(SAME.values()) <= set(COMMANDS)
+    assert set(RENAMED_TOOLS.values()) <= set(COMMANDS)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +101,7 @@ def test_every_recommended_command_exists() -> None:
     ],
 )
 def test_an_unknown_word_gives_a_short_message(name: str, message: str) -> None:
-    assert unknown(name) == f"poolbook: {message}"
+    assert unknown_command_message(name) == f"poolbook: {message}"
 
 
 # Completion

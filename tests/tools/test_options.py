@@ -14,7 +14,16 @@ from poolbook.adapters import cli, condor_tools
 from poolbook.adapters.cli import job_actions, machine_commands, main, prio, userprio
 from poolbook.adapters.condor_tools import history, queue_table, status
 from poolbook.adapters.condor_tools.cells import CellContext
-from poolbook.adapters.condor_tools.options import ELSEWHERE, LETTERS, Help, ToolSyntax, UsageError, find, parse, usage
+from poolbook.adapters.condor_tools.options import (
+    AUTOFORMAT_LETTERS,
+    OTHER_COMMANDS_OPTIONS,
+    Help,
+    ToolSyntax,
+    UsageError,
+    find_option,
+    parse,
+    usage,
+)
 
 from ..together import together
 from .captures import capture
@@ -131,9 +140,9 @@ def test_an_abbreviation_has_htcondors_meaning(
 ) -> None:
     if name is None:
         with pytest.raises(UsageError, match="unknown option"):
-            find(TABLES[command], word)
+            find_option(TABLES[command], word)
     else:
-        option, given_qualifier = find(TABLES[command], word)
+        option, given_qualifier = find_option(TABLES[command], word)
         assert (option.name, given_qualifier) == (name, qualifier)
 
 
@@ -150,7 +159,7 @@ def test_every_command_has_its_table_here() -> None:
 def test_no_option_is_mistaken_for_another_commands(command: ToolSyntax) -> None:
     for name in set().union(*map(names, TABLES.values())):
         try:
-            option, _ = find(command, f"-{name}")
+            option, _ = find_option(command, f"-{name}")
         except UsageError:
             continue
         assert name in (option.name, option.also) or option.refused, f"{command.name} -{name} is read as -{option.name}"
@@ -166,7 +175,7 @@ def test_a_foreign_option_names_the_commands_that_have_it() -> None:
             } - names(command):
                 if any(len(name) >= least and own_name.startswith(name) for own_name, least in own_options):
                     foreign_names.setdefault(name, set()).add(other.name)
-    expected = {name: set(re.split(", | and ", commands)) for name, commands in ELSEWHERE.items()}
+    expected = {name: set(re.split(", | and ", commands)) for name, commands in OTHER_COMMANDS_OPTIONS.items()}
     assert foreign_names == expected
 
 
@@ -276,12 +285,12 @@ def test_every_option_in_htcondors_help_is_known(name: str) -> None:
     names = re.findall(r"^\s+-([a-z][a-z-]*)", help_text.out + help_text.err, re.MULTILINE)
     assert len(names) > 10
     for option in names:
-        find(COMMANDS[HELP_OF_HTCONDOR[name]], f"-{option}")
+        find_option(COMMANDS[HELP_OF_HTCONDOR[name]], f"-{option}")
 
 
 def test_the_letters_of_autoformat_are_htcondors() -> None:
     letters = re.findall(r"^\t        (\S)   \S", capture("q_nodate_help").out, re.MULTILINE)
-    assert sorted(letters) == sorted(LETTERS)
+    assert sorted(letters) == sorted(AUTOFORMAT_LETTERS)
 
 
 def loads_no_slow_module(program: str) -> bool:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.cli import userprio
-from poolbook.adapters.cli.userprio import of_text
+from poolbook.adapters.cli.userprio import records_in_text
 from poolbook.adapters.cli.userprio_table import DETAILS
 from poolbook.adapters.condor_tools.cells import CellContext
 
@@ -29,7 +29,7 @@ def shown(records: list[Record], *argv: str, surroundings: CellContext | None = 
 
 def captured_records(name: str) -> list[Record]:
     """Return the records that a capture of -long shows."""
-    return [dict(record) for record in of_text(capture(name).out)]
+    return [dict(record) for record in records_in_text(capture(name).out)]
 
 
 # -- the captures --------------------------------------------------------------------------------------------------
@@ -124,7 +124,7 @@ def sample(name: str) -> tuple[list[Record], dict[str, str]]:
     (path,) = (TRACES / folder).glob(f"userprio-{number}.txt*")
     before, *tables_text = re.split(r"^### (.*)\n", content(path).decode(), flags=re.MULTILINE)
     parts = dict(zip(tables_text[::2], tables_text[1::2], strict=True))
-    records = [dict(record) for record in of_text(parts.pop("-l", before))]
+    records = [dict(record) for record in records_in_text(parts.pop("-l", before))]
     return records, {key.removeprefix("condor_userprio "): text.strip("\n") + "\n" for key, text in parts.items()}
 
 
@@ -214,7 +214,7 @@ options = st.sampled_from([*DETAILS, "hierarchical", "flat", "grouporder", "grou
 def test_the_lines_of_any_table_have_one_length(records: list[dict[str, str]], options_given: list[str]) -> None:
     text = "\n\n".join("\n".join(f"{name} = {value}" for name, value in ad.items()) for ad in records)
     first, *lines = shown(
-        [dict(record) for record in of_text(text)], *(f"-{option}" for option in options_given)
+        [dict(record) for record in records_in_text(text)], *(f"-{option}" for option in options_given)
     ).splitlines()
     assert first.startswith("Last Priority Update: ")
     assert len({len(line) for line in lines}) == 1

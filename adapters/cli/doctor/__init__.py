@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...condor_tools.options import UsageError, command_table, parse
-from ..common import log_of
+from ..common import selected_log
 
 if TYPE_CHECKING:
     from .findings import Finding
@@ -29,10 +29,10 @@ def doctor(argv: Sequence[str]) -> int:
         raise UsageError(
             f"poolbook doctor: {arguments.words[0]} is not an option; name a log with -log {arguments.words[0]}"
         )
-    from .findings import Level, examined
-    from .gathering import gathered
+    from .findings import Level, examine
+    from .gathering import gather_facts
 
-    findings = examined(gathered(log_of(arguments), arguments.values("config")))
+    findings = examine(gather_facts(selected_log(arguments), arguments.values("config")))
     if arguments.has("json"):
         print(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:

@@ -127,25 +127,25 @@ class Finding(NamedTuple):
 Cases = Iterator[tuple[str, dict[str, Any]]]
 """The cases of a check that apply, each with the values for its row in ``findings.txt``."""
 
-OLDEST: Final = (3, 11)
+OLDEST_PYTHON: Final = (3, 11)
 """The lowest Python version that pyproject.toml allows."""
-LITTLE_SPACE: Final = {Level.PROBLEM: 100, Level.WARNING: 1024}
+LOW_SPACE_MIB: Final = {Level.PROBLEM: 100, Level.WARNING: 1024}
 """Free space in MiB below which each level is reported."""
-FEW_FILES: Final = 256
-BETWEEN_MACHINES: Final = frozenset(
+MIN_OPEN_FILES: Final = 256
+NETWORK_FILE_SYSTEMS: Final = frozenset(
     {
         "9p", "afs", "beegfs", "ceph", "cifs", "fuse.ceph", "fuse.glusterfs", "fuse.sshfs", "gfs2", "gpfs", "lustre",
         "nfs", "nfs4", "ocfs2", "orangefs", "smb3", "smbfs", "virtiofs",
     }
 )  # fmt: skip
 """Types of file systems that several machines may share."""
-IN_MEMORY: Final = frozenset({"ramfs", "tmpfs"})
+MEMORY_FILE_SYSTEMS: Final = frozenset({"ramfs", "tmpfs"})
 _IDLE, _HELD, _RUNNING = 1, 5, 2
 
 
 def _python(facts: DoctorFacts) -> Cases:
-    version, oldest_version = (".".join(map(str, numbers)) for numbers in (facts.program.python, OLDEST))
-    yield "old" if facts.program.python[:2] < OLDEST else "good", {"version": version, "least": oldest_version}
+    version, oldest_version = (".".join(map(str, numbers)) for numbers in (facts.program.python, OLDEST_PYTHON))
+    yield "old" if facts.program.python[:2] < OLDEST_PYTHON else "good", {"version": version, "least": oldest_version}
 
 
 def _command(facts: DoctorFacts) -> Cases:
@@ -174,16 +174,16 @@ def _memory(facts: DoctorFacts) -> Cases:
     yield case_name, {"there": present, "granted": granted, "offered": offered_memory}
 
 
-def _files(facts: DoctorFacts) -> Cases:
+def _open_files(facts: DoctorFacts) -> Cases:
     open_files = facts.machine.open_files
-    yield "few" if open_files < FEW_FILES else "good", {"most": open_files}
+    yield "few" if open_files < MIN_OPEN_FILES else "good", {"most": open_files}
 
 
 def _processes(facts: DoctorFacts) -> Cases:
     yield "lost" if not facts.machine.subreaper else "good" if facts.machine.numbered else "unmarked", {}
 
 
-def _zone(facts: DoctorFacts) -> Cases:
+def _time_zone(facts: DoctorFacts) -> Cases:
     unknown = facts.machine.unknown_zone
     yield "unknown" if unknown else "good", {"unknown": unknown, "zone": facts.machine.zone}
 
@@ -208,8 +208,8 @@ def _folder(facts: DoctorFacts) -> Cases:
     cases = (
         ("missing", not volume.there),
         ("locked", not volume.writable),
-        ("shared", volume.kind in BETWEEN_MACHINES),
-        ("memory", volume.kind in IN_MEMORY),
+        ("shared", volume.kind in NETWORK_FILE_SYSTEMS),
+        ("memory", volume.kind in MEMORY_FILE_SYSTEMS),
         ("good", True),
     )
     kind = volume.kind or "file system unknown"
@@ -232,7 +232,7 @@ def _execute(facts: DoctorFacts) -> Cases:
 
 
 def _space_case(volume: VolumeFacts) -> tuple[str, dict[str, Any]]:
-    level = next((level for level, least_space in LITTLE_SPACE.items() if volume.free < least_space), None)
+    level = next((level for level, least_space in LOW_SPACE_MIB.items() if volume.free < least_space), None)
     return "little" if level else "good", {"level": level, "free": volume.free, "folder": volume.folder}
 
 
@@ -276,7 +276,7 @@ def _clock(facts: DoctorFacts) -> Cases:
         yield "behind", {"ahead": seconds_ahead}
 
 
-def _served(facts: DoctorFacts) -> Cases:
+def _writer(facts: DoctorFacts) -> Cases:
     log = facts.log
     if log.answers or log.holder:
         yield "serves" if log.answers else "writes", {"holder": log.holder}
@@ -303,14 +303,14 @@ def _jobs(facts: DoctorFacts) -> Cases:
 
 
 CHECKS: Final[dict[str, Callable[[DoctorFacts], Cases]]] = {
-    "python": _python, "command": _command, "cores": _cores, "memory": _memory, "open files": _files,
-    "processes": _processes, "time zone": _zone, "configuration": _configuration, "environment": _environment,
+    "python": _python, "command": _command, "cores": _cores, "memory": _memory, "open files": _open_files,
+    "processes": _processes, "time zone": _time_zone, "configuration": _configuration, "environment": _environment,
     "START": _start, "sensors": _sensors, "folder": _folder, "space": _space, "scratch": _execute, "log": _log,
-    "clock": _clock, "server": _served, "jobs": _jobs,
+    "clock": _clock, "server": _writer, "jobs": _jobs,
 }  # fmt: skip
 
 
-def examined(facts: DoctorFacts) -> list[Finding]:
+def examine(facts: DoctorFacts) -> list[Finding]:
     """Return the findings of all checks, in the order of ``CHECKS``."""
     text = Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").replace("\n    ", " ")
     rows = {case_name: cells for case_name, *cells in (line.split("  ") for line in text.splitlines())}

@@ -43,7 +43,7 @@ _PER_MIB = 2**20
 _POSIX_ZONE = re.compile(r"<?[A-Za-z+-]{3,}>?[-+]?\d.*")
 
 
-def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> DoctorFacts:
+def gather_facts(url: str, files: Sequence[str] = (), environment: Mapping[str, str] | None = None) -> DoctorFacts:
     """Return the current facts.
 
     :param url: the log
@@ -57,7 +57,7 @@ def gathered(url: str, files: Sequence[str] = (), environment: Mapping[str, str]
         _program_facts(variables),
         _machine_facts(place, variables),
         _configuration_facts(files, variables, place),
-        book(url, place),
+        log_facts(url, place),
         volumes,
     )
 
@@ -79,7 +79,7 @@ def _program_facts(environment: Mapping[str, str]) -> Program:
 
 def _machine_facts(place: LogPaths | None, environment: Mapping[str, str]) -> MachineFacts:
     resources = detected(Path.cwd() if place is None else place.folder)
-    cores, memory = granted()
+    cores, memory = cgroup_limits()
     inputs = [os.access(device, os.R_OK) for device in Path("/dev/input").glob("event*")]
     _, realtime_limit = resource.getrlimit(resource.RLIMIT_RTTIME)
     return MachineFacts(
@@ -97,7 +97,7 @@ def _machine_facts(place: LogPaths | None, environment: Mapping[str, str]) -> Ma
     )
 
 
-def granted(root: Path = Path("/")) -> tuple[float | None, int | None]:
+def cgroup_limits(root: Path = Path("/")) -> tuple[float | None, int | None]:
     """Return the cores and the MiB of memory that this process's control groups allow; None for no limit.
 
     Source: cgroups(7): ``cpu.max`` and ``memory.max`` in version 2, ``cpu.cfs_quota_us`` and ``memory.limit_in_bytes``
@@ -232,7 +232,7 @@ def _constant_start(text: str) -> bool | None:
 _HELD_STATUS = 5
 
 
-def book(url: str, place: LogPaths | None) -> LogFacts:
+def log_facts(url: str, place: LogPaths | None) -> LogFacts:
     """Return the facts about the log at `url`, with the files next to it in `place`."""
     name = safe_url(url)
     try:
