@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ...replay.narration.formatting import counted, instant, interval, iso, shortened
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import folded, print_colored, visible, width_of
-from .common import safe_url, selected_log
+from ..stores.location import safe_url
+from .common import selected_log
 from .time_window import local_timezone
 
 if TYPE_CHECKING:

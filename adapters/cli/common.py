@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from ..condor_tools.options import Arguments, NotHere, ToolError, sections, texts_by_name
 from ..condor_tools.terminal import columns, width_of
 from ..condor_tools.tool_options import ToolEnded
+from ..stores.location import safe_url
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -126,11 +127,6 @@ def suggested_commands(useful_calls: Sequence[tuple[str, str]], url: str) -> str
     """Return suggested commands, one per line, each with its purpose."""
     command, suffix = poolbook_command(), log_option(url)
     return "\n".join(columns([(f"{command} {call}{suffix}", purpose) for call, purpose in useful_calls], width_of()))
-
-
-def safe_url(url: str) -> str:
-    """Return a log's URL without the password."""
-    return re.sub(r"(?<=://)([^/@:]*):[^/@]*@", r"\1:***@", url)
 
 
 def display_context(name: str = "") -> CellContext:

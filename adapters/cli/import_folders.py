@@ -15,7 +15,8 @@ from attrs import asdict
 from ...replay.narration.formatting import counted, instant, shortened
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, parse
 from ..condor_tools.terminal import ProgressLine
-from .common import safe_url, selected_log
+from ..stores.location import safe_url
+from .common import selected_log
 from .log_commands import print_live_lines
 from .time_window import local_timezone
 

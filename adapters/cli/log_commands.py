@@ -14,7 +14,8 @@ from ...replay import listing
 from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, folded, print_colored, visible, width_of
-from .common import safe_url, selected_log, suggested_commands
+from ..stores.location import safe_url
+from .common import selected_log, suggested_commands
 from .time_window import instant_of, local_timezone, window_of
 
 if TYPE_CHECKING:

@@ -16,7 +16,8 @@ from ..condor_tools.job_selection import JobSelector
 from ..condor_tools.options import NotHere, ToolError, UsageError
 from ..condor_tools.terminal import STATES, print_colored
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
-from .common import NO_SCHEDD_RECORD, called_tool, display_context, safe_url, selected_log
+from ..stores.location import safe_url
+from .common import NO_SCHEDD_RECORD, called_tool, display_context, selected_log
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression

@@ -28,8 +28,8 @@ from ...replay.why.rejections import fits_none
 from ..condor_tools.layout import Column, Layout, lay_out
 from ..condor_tools.terminal import folded, print_colored, visible, width_of
 from ..runtime.engine import Engine
-from ..stores.location import locate
-from .common import safe_url, suggested_commands
+from ..stores.location import locate, safe_url
+from .common import suggested_commands
 
 if TYPE_CHECKING:
     from ..runtime.engine import Engine

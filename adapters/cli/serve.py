@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import folded, is_live, rewrite, width_of
-from .common import safe_url, selected_log
+from ..stores.location import safe_url
+from .common import selected_log
 from .submit import description_of, policy_warning_lines, print_warnings
 
 if TYPE_CHECKING:

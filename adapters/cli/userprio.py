@@ -39,7 +39,8 @@ from ..condor_tools.options import (
 )
 from ..runtime.accounting_records import Record, ad_of, records_of_output, with_subgroups
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
-from .common import display_context, safe_url, selected_log
+from ..stores.location import safe_url
+from .common import display_context, selected_log
 from .userprio_table import DETAILS, MOST, UserprioLayout, table
 
 if TYPE_CHECKING:

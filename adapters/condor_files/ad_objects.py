@@ -24,7 +24,7 @@ class CutAd(NamedTuple):
 
 
 _BETWEEN = re.compile(r"[\s,\[\]]*")
-_AGAIN = re.compile(r"\n(?=\{)")
+_NEXT_AD = re.compile(r"\n(?=\{)")
 
 
 def of_json(text: str) -> Iterator[CutAd]:
@@ -42,14 +42,14 @@ def of_json(text: str) -> Iterator[CutAd]:
             value, end = decoder.raw_decode(text, begin)
             problem = "" if isinstance(value, dict) else "this is not an ad"
         except (ValueError, RecursionError) as error:
-            next_ad = _AGAIN.search(text, begin + 1)
+            next_ad = _NEXT_AD.search(text, begin + 1)
             if next_ad is None:
                 return
             end, problem = next_ad.end(), f"this is not JSON: {error}"
         ad = ""
         if not problem:
             try:
-                ad = _old(ClassAd.from_json(text[begin:end]))
+                ad = _old_syntax(ClassAd.from_json(text[begin:end]))
             except (ClassAdSyntaxError, ValueError, RecursionError) as error:
                 problem = f"this is not an ad: {error}"
         yield CutAd(begin, end, ad, problem)
@@ -57,14 +57,14 @@ def of_json(text: str) -> Iterator[CutAd]:
 
 
 _BEGIN = re.compile(r"^<c>", re.M)
-_PASSED = re.compile(r"\s*(?:<\?xml[^>]*>|<!DOCTYPE[^>]*>|</?classads>)|\s+")
+_SKIPPED = re.compile(r"\s*(?:<\?xml[^>]*>|<!DOCTYPE[^>]*>|</?classads>)|\s+")
 
 
 def of_xml(text: str) -> Iterator[CutAd]:
     """Yield the ads in an XML text, each from a line ``<c>`` to a line ``</c>``."""
     at = 0
     while True:
-        while skipped := _PASSED.match(text, at):
+        while skipped := _SKIPPED.match(text, at):
             yield CutAd(at, skipped.end(), "", "")
             at = skipped.end()
         begin = _BEGIN.search(text, at)
@@ -78,23 +78,23 @@ def of_xml(text: str) -> Iterator[CutAd]:
         end += len("\n</c>")
         ad, problem = "", ""
         try:
-            ad = _ad_of(ElementTree.fromstring(text[begin.start() : end]))
-            ad = _old(ClassAd.from_new(f"[{ad}]"))
+            ad = _xml_ad(ElementTree.fromstring(text[begin.start() : end]))
+            ad = _old_syntax(ClassAd.from_new(f"[{ad}]"))
         except (ElementTree.ParseError, ClassAdSyntaxError, ValueError, RecursionError) as error:
             problem = f"this is not an ad: {error}"
         yield CutAd(begin.start(), end, ad, problem)
         at = end
 
 
-def _old(ad: ClassAd) -> str:
+def _old_syntax(ad: ClassAd) -> str:
     return ad.to_old().rstrip("\n").encode("utf-8", "replace").decode()
 
 
-def _ad_of(element: Element) -> str:
-    return "; ".join(f"{attribute.get('n', '')} = {_value(attribute[0])}" for attribute in element)
+def _xml_ad(element: Element) -> str:
+    return "; ".join(f"{attribute.get('n', '')} = {_xml_value(attribute[0])}" for attribute in element)
 
 
-def _value(element: Element) -> str:
+def _xml_value(element: Element) -> str:
     text = element.text or ""
     match element.tag:
         case "s":
@@ -108,9 +108,9 @@ def _value(element: Element) -> str:
         case "rt":
             return f'relTime("{text}")'
         case "l":
-            return "{" + ", ".join(map(_value, element)) + "}"
+            return "{" + ", ".join(map(_xml_value, element)) + "}"
         case "c":
-            return f"[{_ad_of(element)}]"
+            return f"[{_xml_ad(element)}]"
         case "un":
             return "undefined"
         case "er":

@@ -38,9 +38,9 @@ DATES: Final = frozenset(
 """The attributes (lower case) that contain a date written by a daemon (seconds since the epoch): first of jobs, then of
 submitters, slots and the accountant."""
 
-LATER = 86_400  #: ignore a date that is later than the import by more than this (seconds), since it must be wrong
+MAX_FUTURE = 86_400  #: ignore a date that is later than the import by more than this (seconds), since it must be wrong
 
-# Operation -> its operands: key, attribute, text. An empty group () stands for a missing operand.
+# The operands of each operation: key, attribute, text. An empty group () stands for a missing operand.
 _FORMS: Final = {
     NEW_AD: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
     DESTROY_AD: re.compile(rb"(\S+)()()\s*"),
@@ -84,50 +84,50 @@ class TableReader:
     def read(self, data: bytes) -> tuple[list[Event], int]:
         events: list[Event] = []
         position = 0
-        while (line := self._next(data, position)) is not None:
-            end = self._take(data, line, events)
+        while (line := self._next_line(data, position)) is not None:
+            end = self._read_operation_or_transaction(data, line, events)
             if end is None:
                 break
             position = end
         return events, position
 
-    def _next(self, data: bytes, position: int, number: int = 0) -> _TableLine | None:
+    def _next_line(self, data: bytes, position: int, number: int = 0) -> _TableLine | None:
         newline = data.find(b"\n", position)
         if newline < 0:
             return None
         return _TableLine(number or self.line + 1, position, newline + 1, data[position:newline].rstrip(b"\r"))
 
-    def _take(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
+    def _read_operation_or_transaction(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
         """Process the operation or transaction that starts at `line`; return its end, or None if it is not complete."""
         if _TRIMMED.match(line.text):
             events.append(self._source.gap(self._at, line.number, "lines were taken out of the file", self._at))
             self._cut = True
             self.line = line.number
             return line.end
-        operation = self._operation(line)
+        operation = self._parse_operation(line)
         if operation is not None and operation[0] == BEGIN_TRANSACTION:
-            return self._transaction(data, line, events)
+            return self._read_transaction(data, line, events)
         if operation is None or operation[0] == END_TRANSACTION:
-            return self._nonsense(data, line, events)
+            return self._reject_line(data, line, events)
         if operation[0] == LOG_SEQUENCE and line.number > 1:
-            events.append(self._refused(line, "a table begins in the middle of the file"))
+            events.append(self._rejection(line, "a table begins in the middle of the file"))
         else:
-            events.append(self._written(line.number, [operation]))
+            events.append(self._table_written(line.number, [operation]))
         self.line = line.number
         return line.end
 
-    def _nonsense(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
+    def _reject_line(self, data: bytes, line: _TableLine, events: list[Event]) -> int | None:
         """Reject a line outside of transactions that is not an operation, unless it is blank or was truncated."""
         if line.text.strip():
-            follower = self._next(data, line.end, line.number + 1)
+            follower = self._next_line(data, line.end, line.number + 1)
             if follower is None:
                 return None
             if not self._cut and not _TRIMMED.match(follower.text):
-                events.append(self._refused(line, "not a valid operation"))
+                events.append(self._rejection(line, "not a valid operation"))
         self.line = line.number
         return line.end
 
-    def _transaction(self, data: bytes, begin: _TableLine, events: list[Event]) -> int | None:
+    def _read_transaction(self, data: bytes, begin: _TableLine, events: list[Event]) -> int | None:
         """Process the transaction that starts with the 105 in `begin`; return its end, or None if it is not
         complete."""
         match = _ENDS.search(data, begin.end)
@@ -138,23 +138,23 @@ class TableReader:
             # The next transaction starts inside this one, or its end was removed, so it is unknown whether it took
             # effect.
             if match[0].strip() == b"105":
-                events.append(self._refused(begin, "a transaction that was never finished"))
+                events.append(self._rejection(begin, "a transaction that was never finished"))
             self.line = begin.number + data.count(b"\n", begin.end, match.start())
             return match.start()
         operations: list[Operation] = []
         lines = data[begin.begin : last_break].split(b"\n")
         for number, text in enumerate(lines, begin.number):
             line = _TableLine(number, 0, 0, text.rstrip(b"\r"))
-            operation = self._operation(line)
+            operation = self._parse_operation(line)
             if operation is not None and operation[0] != LOG_SEQUENCE:
                 operations.append(operation)
             elif text.strip():
-                events.append(self._refused(line, "not a valid operation"))
-        events.append(self._written(begin.number, operations))
+                events.append(self._rejection(line, "not a valid operation"))
+        events.append(self._table_written(begin.number, operations))
         self.line = begin.number + len(lines) - 1
         return last_break + 1
 
-    def _operation(self, line: _TableLine) -> Operation | None:
+    def _parse_operation(self, line: _TableLine) -> Operation | None:
         match = _NUMBER.match(line.text)
         if match is None:
             return None
@@ -163,10 +163,10 @@ class TableReader:
         if fields is None:
             return None
         key, name, text = fields.groups()
-        return number, self._name(key), self._name(name), text.decode("utf-8", "backslashreplace")
+        return number, self._interned_name(key), self._interned_name(name), text.decode("utf-8", "backslashreplace")
 
-    def _name(self, text: bytes) -> str:
-        """Return a key or attribute as text. The same few names occur often, so each is stored once."""
+    def _interned_name(self, text: bytes) -> str:
+        """Return a key or attribute as text. Few names occur, but often, so each string is stored once."""
         name = self._names.get(text)
         if name is None:
             if len(self._names) > 100_000:
@@ -174,26 +174,26 @@ class TableReader:
             name = self._names[text] = text.decode("utf-8", "backslashreplace")
         return name
 
-    def _written(self, line: int, operations: list[Operation]) -> TableWritten:
+    def _table_written(self, line: int, operations: list[Operation]) -> TableWritten:
         cleaned_operations: list[Operation] = []
         for number, key, name, text in operations:
             if name and is_private(name):
                 continue
             if (name and name.lower() in DATES) or number == LOG_SEQUENCE:
-                self._date(text)
+                self._advance_time(text)
             cleaned_operations.append((number, key, name, without_secrets(text)))
         self._number += 1
         place = self._source.place(line)
         return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(cleaned_operations))
 
-    def _date(self, text: str) -> None:
+    def _advance_time(self, text: str) -> None:
         """Advance the table's time to the date in `text`, if there is one."""
         text = text.strip()
         if not text.isdecimal() or not text.isascii() or len(text) > 12:
             return
         seconds = int(text)
-        if not self._source.now or seconds <= self._source.now // 1_000_000 + LATER:
+        if not self._source.now or seconds <= self._source.now // 1_000_000 + MAX_FUTURE:
             self._at = max(self._at, seconds * 1_000_000)
 
-    def _refused(self, line: _TableLine, reason: str) -> Event:
+    def _rejection(self, line: _TableLine, reason: str) -> Event:
         return self._source.refused(line.number, reason, line.text.decode("utf-8", "backslashreplace"), self._at)

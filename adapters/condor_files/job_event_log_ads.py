@@ -26,8 +26,8 @@ class ExpressionText(str):
     """The text of an expression."""
 
 
-_ABOUT: Final = frozenset({"MyType", "EventTypeNumber", "EventTime", "Cluster", "Proc", "Subproc", "TargetType"})
-_NOT_RESOURCES: Final = _ABOUT | {
+_HEADER_NAMES: Final = frozenset({"MyType", "EventTypeNumber", "EventTime", "Cluster", "Proc", "Subproc", "TargetType"})
+_NOT_RESOURCES: Final = _HEADER_NAMES | {
     "Checkpointed", "TerminatedAndRequeued", "TerminatedNormally", "ReturnValue", "TerminatedBySignal", "CoreFile",
     "Reason", "ReasonCode", "ReasonSubCode", "Node", "ToE", "RunLocalUsage", "RunRemoteUsage", "TotalLocalUsage",
     "TotalRemoteUsage", "SentBytes", "ReceivedBytes", "TotalSentBytes", "TotalReceivedBytes",
@@ -135,7 +135,7 @@ class _Fields:
 def _labelled_text(ad: Values, name: str, separator: str = "\n\t") -> str:
     """Return the attribute's text on a separate line after ``separator``, or "". As in HTCondor, its line ends become
     ``|``."""
-    value = ad.get(name, "" if separator else _MISSING.get(name, ""))
+    value = ad.get(name, "" if separator else _DEFAULT_VALUES.get(name, ""))
     if not separator:
         return str(value)
     return "" if value in (None, "") else separator + str(value).replace("\n", "|").replace("\r", " ")
@@ -146,7 +146,7 @@ def _amount(ad: Values, name: str, label: str) -> str:
     return f"\n\t{int(value)}  -  {label}" if isinstance(value, int | float) else ""
 
 
-_WORDS: Final = {None: "undefined", True: "true", False: "false"}
+_VALUE_TEXTS: Final = {None: "undefined", True: "true", False: "false"}
 
 
 def _as_classad_text(value: Any) -> str:
@@ -159,24 +159,24 @@ def _as_classad_text(value: Any) -> str:
         return "[ " + "; ".join(f"{name} = {_as_classad_text(member)}" for name, member in value.items()) + " ]"
     if isinstance(value, list):
         return "{ " + ", ".join(map(_as_classad_text, value)) + " }"
-    return _WORDS[value] if value is None or isinstance(value, bool) else str(value)
+    return _VALUE_TEXTS[value] if value is None or isinstance(value, bool) else str(value)
 
 
-def _attributes(ad: Values, separator: str = "\n\t") -> str:
+def _attribute_lines(ad: Values, separator: str = "\n\t") -> str:
     return "".join(f"{separator}{name} = {_as_classad_text(ad[name])}" for name in sorted(ad, key=str.lower))
 
 
-def _notes(ad: Values, _: str) -> str:
+def _submit_notes(ad: Values, _: str) -> str:
     notes = ad.get("StructuredNotes")
     return f"\n    {_as_classad_text(notes)}" if isinstance(notes, dict) else _labelled_text(ad, "LogNotes", "\n    ")
 
 
-def _properties(ad: Values, _: str) -> str:
+def _execute_properties(ad: Values, _: str) -> str:
     properties = ad.get("ExecuteProps")
-    return _attributes(properties) if isinstance(properties, dict) else ""
+    return _attribute_lines(properties) if isinstance(properties, dict) else ""
 
 
-def _usage(ad: Values, spans: str) -> str:
+def _cpu_usage(ad: Values, spans: str) -> str:
     kinds = [f"{span} {where}" for span in spans.split() for where in ("Remote", "Local")]
     names = {kind: ad.get(kind.replace(" ", "") + "Usage") for kind in kinds}
     return "".join(f"\n\t\t{value}  -  {kind} Usage" for kind, value in names.items() if isinstance(value, str))
@@ -196,7 +196,7 @@ def _resource_table(ad: Values, _: str) -> str:
         for column, (head, heading_end) in enumerate((("", "Usage"), ("Request", ""), ("", ""), ("Assigned", ""))):
             if name.startswith(head) and name.endswith(heading_end) and (head or heading_end or column == 2):
                 resource = name[len(head) : len(name) - len(heading_end)].removesuffix("Average")
-                table.setdefault(resource, [""] * 4)[column] = _cell(ad[name])
+                table.setdefault(resource, [""] * 4)[column] = _table_cell(ad[name])
                 break
     if not table:
         return ""
@@ -209,13 +209,13 @@ def _resource_table(ad: Values, _: str) -> str:
     return "".join(rows).rstrip()
 
 
-def _cell(value: Any) -> str:
+def _table_cell(value: Any) -> str:
     if isinstance(value, float):
         return str(int(value)) if value.is_integer() else f"{value:.2f}"
     return _as_classad_text(value)
 
 
-def _bytes(ad: Values, of: str) -> str:
+def _transferred_bytes(ad: Values, of: str) -> str:
     amounts = (("", "Run", "Sent"), ("", "Run", "Received"), ("Total", "Total", "Sent"), ("Total", "Total", "Received"))
     return "".join(_amount(ad, f"{total}{verb}Bytes", f"{span} Bytes {verb} By {of}") for total, span, verb in amounts)
 
@@ -224,7 +224,7 @@ def _vacate_codes(ad: Values, _: str) -> str:
     return f" Code {ad['ReasonCode']} Subcode {ad.get('ReasonSubCode', 0)}" if ad.get("ReasonCode") else ""
 
 
-def _codes(ad: Values, _: str = "") -> str:
+def _hold_codes(ad: Values, _: str = "") -> str:
     code, subcode = ad.get("HoldReasonCode"), ad.get("HoldReasonSubCode", 0)
     return "" if code is None else f"\n\tCode {code} Subcode {subcode}"
 
@@ -232,10 +232,10 @@ def _codes(ad: Values, _: str = "") -> str:
 def _remote_error(ad: Values, _: str) -> str:
     severity = "Message" if ad.get("CriticalError") in (0, False) else "Error"
     lines = "".join(f"\n\t{line}" for line in str(ad.get("ErrorMsg", "")).splitlines())
-    return f"{severity} from {ad.get('Daemon', '')} on {ad.get('ExecuteHost', '')}:{lines}{_codes(ad)}"
+    return f"{severity} from {ad.get('Daemon', '')} on {ad.get('ExecuteHost', '')}:{lines}{_hold_codes(ad)}"
 
 
-def _changed(ad: Values, _: str) -> str:
+def _changed_attribute(ad: Values, _: str) -> str:
     name, old = ad.get("Attribute", ""), ad.get("OldValue")
     begin = f"Setting job attribute {name}" if old is None else f"Changing job attribute {name} from {old}"
     return f"{begin} to {ad.get('Value', '')}"
@@ -243,18 +243,18 @@ def _changed(ad: Values, _: str) -> str:
 
 def _unknown_entry(ad: Values, _: str) -> str:
     head_text = str(ad.get("EventHead") or ad.get("EventDescription") or ad.get("MyType") or "").split("\n")[0]
-    return head_text + _attributes({name: value for name, value in ad.items() if name not in _ABOUT}, "\n")
+    return head_text + _attribute_lines({name: ad[name] for name in ad if name not in _HEADER_NAMES}, "\n")
 
 
 _PIECES: Final[dict[str, Callable[[Values, str], str]]] = {
-    "attributes": _attributes, "bytes": _bytes, "changed": _changed, "codes": _codes, "ended": _how_ended,
-    "notes": _notes, "other": _unknown_entry, "properties": _properties, "remote error": _remote_error,
-    "resources": _resource_table, "usage": _usage, "vacate codes": _vacate_codes,
+    "attributes": _attribute_lines, "bytes": _transferred_bytes, "changed": _changed_attribute, "codes": _hold_codes,
+    "ended": _how_ended, "notes": _submit_notes, "other": _unknown_entry, "properties": _execute_properties,
+    "remote error": _remote_error, "resources": _resource_table, "usage": _cpu_usage, "vacate codes": _vacate_codes,
     "checkpointed": lambda ad, _: ("(0) CPU times", "(1) Job was checkpointed.")[ad.get("Checkpointed") in (True, 1)],
     "hold reason": lambda ad, _: _labelled_text(ad, "HoldReason") or "\n\tReason unspecified",
 }  # fmt: skip
 """The parts of texts that are not a single attribute."""
-_MISSING: Final = {"Node": 0, "NumberOfPIDs": 0, "Size": -1}
+_DEFAULT_VALUES: Final = {"Node": 0, "NumberOfPIDs": 0, "Size": -1}
 """The defaults of missing attributes that are not empty."""
 
 

@@ -2,8 +2,8 @@
 
 An entry has one of three formats, which can be mixed in a file: the classic format (a header line, a body, a line with
 three dots), an XML ad, or a JSON object (``job_event_log_ads`` converts both to the classic text). If a time has no
-year, or is in the hour that is repeated when daylight saving time ends, the preceding time determines it
-(``log_times.LogClock``). For the first time, the EventLog's header or the file's modification time does.
+year, or is in the hour that is repeated when daylight saving time ends, it is resolved with the preceding time
+(``log_times.LogClock``), and the first time in a log with the EventLog's header or the file's modification time.
 """
 
 from __future__ import annotations
@@ -20,39 +20,39 @@ from .log_times import LogClock, compiled
 from .source_reader import SourceFile, State, without_secrets
 
 LONGEST: Final = 1 << 22  #: reject this many bytes without the end of an entry; actual entries are below 100 kB
-_REMEMBERED: Final = 10_000  #: maximum number of times in the cache
+_MAX_CACHED_TIMES: Final = 10_000  #: maximum number of times in the cache
 
 _HEADER: Final = re.compile(
     r"(\d{3}) \((-?\d{1,9})\.(-?\d{1,9})\.(-?\d{1,9})\) "
     r"((?:\d{4}-\d\d-\d\d[ T]|\d\d/\d\d )\d\d:\d\d:\d\d(?:\.\d{1,6})?(?:Z|[+-]\d\d:?\d\d)?)(?: |(?=\n)|$)",
     re.ASCII,
 )
-_WITHIN: Final = ".000) "  #: part of every header that can start an entry within another
+_HEADER_PART: Final = ".000) "  #: part of every header that can start an entry within another
 _TIME: Final = re.compile(
     r"(?:\d\d(?P<old>/)\d\d|\d{4}-\d\d-\d\d)(?P<t>[ T])[\d:]{8}(?:\.(?P<fraction>\d{1,6}))?(?P<offset>Z|[+-][\d:]+)?",
     re.ASCII,
 )
 _MARKER: Final = re.compile(r"## trimmed here|\.{6} trimmed")
-_GLOBAL: Final = re.compile(r"Global JobLog:\s+ctime=(\d{1,10}) id=(\S*) sequence=(\d{1,9})")
+_GLOBAL_HEADER: Final = re.compile(r"Global JobLog:\s+ctime=(\d{1,10}) id=(\S*) sequence=(\d{1,9})")
 _BLANK: Final = re.compile(rb"(?:[ \t\r]*\n)+")
-_NEXT: Final = re.compile(rb"\n(?=<c>|\{|\d{3} \(-?\d{1,9}\.|## trimmed here|\.{6} trimmed)")
+_AFTER_AD: Final = re.compile(rb"\n(?=<c>|\{|\d{3} \(-?\d{1,9}\.|## trimmed here|\.{6} trimmed)")
 """The start of anything that can follow an ad."""
-_OTHERS: Final = ((b"\n<c>", b"<c>"), (b"\n{", b"{"))
+_AD_STARTS: Final = ((b"\n<c>", b"<c>"), (b"\n{", b"{"))
 """The starts of entries in XML and JSON, each after a shorter text that is faster to find."""
 _PROLOGUE: Final = (b"<?", b"<!", b"<classads>", b"</classads>")
 
-# In entries of these types, daemons write all lines; in others, the first line and lines that look like theirs.
-_OWN_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
-_NOT_EVEN_FIRST: Final = frozenset({"002", "008", "033"})
-_OWN_LINE: Final = re.compile(r"[ \t]+(?:Usr |\d+ +- |   \S|Partitionable )|\.{1,3}\d{3} ")
+# Daemons write all lines of these types' entries. Other entries also contain a user's text, except in their first line.
+_DAEMON_TYPES: Final = frozenset({"001", "005", "006", "010", "011", "015"})
+_USER_TEXT_TYPES: Final = frozenset({"002", "008", "033"})
+_DAEMON_LINE: Final = re.compile(r"[ \t]+(?:Usr |\d+ +- |   \S|Partitionable )|\.{1,3}\d{3} ")
 
-_MARKED: Final = "trimmed"  #: part of every marker
+_MARKER_PART: Final = "trimmed"  #: part of every marker
 
 _Entry = tuple[int, int, int, int, str, str]  #: event number, cluster, proc, subproc, time, text
 
 
 class _Segment:
-    """Lines that belong together: an entry (``whole`` if its end was found), a marker, or something else."""
+    """Consecutive lines that form an entry (``whole`` if its end was found), a marker, or neither."""
 
     def __init__(self, index: int, kind: str, first_line: str) -> None:
         self.index, self.kind, self.lines, self.whole = index, kind, [first_line], False
@@ -74,7 +74,7 @@ class JobEventLogReader:
         self._clock = LogClock(source.zone, source.modified, state.get("last", 0))
         self._header: dict[str, Any] = state.get("header", {})
         self._gap: list[Any] | None = state.get("gap")
-        self._known: dict[str, int] = {}
+        self._known_times: dict[str, int] = {}
 
     def state(self) -> State:
         return {"last": self._clock.last, "header": self._header, "gap": self._gap}
@@ -114,20 +114,20 @@ class JobEventLogReader:
             return 0
         text = data[at:end].decode("utf-8", "backslashreplace").rstrip("\r")
         if _MARKER.match(text):
-            self._missing(self.line + 1, text)
+            self._begin_gap(self.line + 1, text)
         elif text != "...":
             return 0
         self.line += 1
         return end + 1 - at
 
-    def _missing(self, line: int, text: str) -> None:
+    def _begin_gap(self, line: int, text: str) -> None:
         if self._gap is None:
             self._gap = [line, text.strip("#. "), self._clock.last]
 
     def _add_entry(self, entry: _Entry, line: int, events: list[Event]) -> str:
         """Process an entry and the gap before it; return the error, or "" if the entry is valid."""
         number, cluster, proc, subproc, when, text = entry
-        header = _GLOBAL.match(text) if number == 8 and cluster < 0 else None
+        header = _GLOBAL_HEADER.match(text) if number == 8 and cluster < 0 else None
         if header is not None:
             self._header = {"ctime": int(header[1]), "id": header[2], "sequence": int(header[3])}
             self._clock.last = self._clock.last or int(header[1]) * 1_000_000
@@ -162,23 +162,23 @@ class JobEventLogReader:
         """Process the entries up to the last complete one, or all if XML or JSON follows; return their length in
         bytes."""
         window = min(len(data), at + LONGEST)
-        starts = (start for start, opening in _OTHERS if data.find(opening, at, window) >= 0)
+        starts = (start for start, opening in _AD_STARTS if data.find(opening, at, window) >= 0)
         other_starts = [place for start in starts if (place := data.find(start, at, window)) >= 0]
         limit = min(other_starts) + 1 if other_starts else window
         end = _end_of_last_dots(data, at, limit)
         if not end:
             if other_starts:
-                self._read_lines(_lines(data[at : limit - 1]), False, events)
+                self._read_lines(_decode_lines(data[at : limit - 1]), False, events)
                 return limit - at
             return 0
-        text = _lines(data[at:end])
+        text = _decode_lines(data[at:end])
         pieces = text.split("\n...\n")
         dots_line = pieces.pop()  # a line of dots directly after another one, whose newline was removed with it
-        headers = text.count(_WITHIN)
+        headers = text.count(_HEADER_PART)
         if not self._clock.last:  # the first time in a log, or its header, must be processed slowly
-            headers -= pieces[0].count(_WITHIN)
+            headers -= pieces[0].count(_HEADER_PART)
             self._walk_to_dots(pieces.pop(0), events)
-        is_plain = headers == len(pieces) and self._gap is None and _MARKED not in text
+        is_plain = headers == len(pieces) and self._gap is None and _MARKER_PART not in text
         if not is_plain or not self._read_regular(pieces, events):
             for entry_text in pieces:
                 self._walk_to_dots(entry_text, events)
@@ -186,9 +186,10 @@ class JobEventLogReader:
         return end - at
 
     def _read_regular(self, pieces: list[str], events: list[Event]) -> bool:
-        """Process all pieces if each contains exactly one entry; return whether that is the case. There are as many
-        headers as pieces, so if each piece starts with a header, no piece has a second one."""
-        line, time_before, match, known_times = self.line + 1, self._clock.last, _HEADER.match, self._known
+        """Process the pieces and return True if each of them is exactly one entry; else process none. The caller has
+        checked that there are as many headers as pieces, so if each piece starts with a header, none has a second
+        one."""
+        line, time_before, match, known_times = self.line + 1, self._clock.last, _HEADER.match, self._known_times
         at, runs, taken_entries, last_stamp = time_before, list[tuple[str, list[Taken]]](), list[Taken](), ""
         add_entry = taken_entries.append
         for entry_text in pieces:
@@ -227,12 +228,12 @@ class JobEventLogReader:
         return True
 
     def _cached_time(self, when: str) -> int:
-        """Return a time in microseconds; cache it if the same text cannot stand for another time."""
+        """Return a time in microseconds. Cache it, unless the same text can also mean another time."""
         at = self._parse_time(when)
         if when[2] != "/" and self._is_unambiguous(at):
-            if len(self._known) >= _REMEMBERED:
-                self._known.clear()
-            self._known[when] = at
+            if len(self._known_times) >= _MAX_CACHED_TIMES:
+                self._known_times.clear()
+            self._known_times[when] = at
         return at
 
     def _is_unambiguous(self, at: int) -> bool:
@@ -244,7 +245,7 @@ class JobEventLogReader:
         self.line += 1
 
     def _read_lines(self, text: str, ended: bool, events: list[Event]) -> None:
-        """Process, line by line, the lines before a line of dots or (not `ended`) before anything else."""
+        """Process line by line the lines before a line of dots or, if not `ended`, before an ad in XML or JSON."""
         lines = text.split("\n")
         segments = _split_segments(lines)
         if segments and ended:
@@ -254,7 +255,7 @@ class JobEventLogReader:
             header = _HEADER.match(text)
             reason = "it does not start like an entry"
             if segment.kind == "marker":
-                self._missing(line, text)
+                self._begin_gap(line, text)
                 continue
             if header is not None:
                 reason = "the entry was torn: something else starts before its end"
@@ -286,7 +287,7 @@ class JobEventLogReader:
         if end and not data[at:end].rstrip().endswith(close):
             last_close = data.find(b"\n" + close, at, window)
             end = data.find(b"\n", last_close + 1, window) + 1 if last_close >= 0 else 0
-        other_begin = _NEXT.search(data, at, window)
+        other_begin = _AFTER_AD.search(data, at, window)
         if other_begin is not None and (not end or other_begin.start() + 1 < end):
             reason = "the entry was torn: another entry starts before its end"
             return self._refuse(data, at, other_begin.start() + 1, reason, events)
@@ -307,7 +308,7 @@ def _end_of_last_dots(data: bytes, at: int, limit: int) -> int:
     return max(dots_at + 5 if dots_at >= 0 else 0, crlf_dots_at + 6 if crlf_dots_at >= 0 else 0)
 
 
-def _lines(data: bytes) -> str:
+def _decode_lines(data: bytes) -> str:
     text = data.decode("utf-8", "backslashreplace")
     return text.replace("\r\n", "\n") if "\r" in text else text
 
@@ -347,12 +348,12 @@ def _header_in(line: str, now: _Segment | None, is_first: bool) -> re.Match[str]
     """Return the header of an entry in a line, unless the line may be a user's own text."""
     if now is None and (header := _HEADER.match(line)) is not None:
         return header
-    if _WITHIN not in line:
+    if _HEADER_PART not in line:
         return None
     if now is None or now.kind == "other":
         own = True
     else:
         number = now.lines[0][:3]
-        own = number in _OWN_TYPES or (is_first and number not in _NOT_EVEN_FIRST) or bool(_OWN_LINE.match(line))
+        own = number in _DAEMON_TYPES or (is_first and number not in _USER_TEXT_TYPES) or bool(_DAEMON_LINE.match(line))
     headers = _HEADER.finditer(line, 1 if is_first else 0)
     return next((header for header in headers if header[4] == "000" and (own or not header.start())), None)

@@ -26,13 +26,13 @@ KNOWN: Final = (
     "(%s)",
     "%s",
 )
-"""The formats that are recognized: HTCondor's, its older one without a year, ISO 8601, that of LOGS_USE_TIMESTAMP."""
+"""The recognized formats: HTCondor's, its older one without a year, ISO 8601, and the one of LOGS_USE_TIMESTAMP."""
 
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
-_BACK = 60_000_000  #: a clock set back by up to this (microseconds) in the repeated hour does not start its second pass
+_MAX_STEP_BACK = 60_000_000  #: microseconds; a clock set back by at most this does not repeat the hour
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
-# directive -> (pattern, field; "": ignored)
+# The pattern and the field of each directive; an empty field is ignored.
 _DIRECTIVES: Final[dict[str, tuple[str, str]]] = {
     "Y": (r"\d{4}", "year"),
     "y": (r"\d\d", "short_year"),
@@ -57,8 +57,8 @@ _DIRECTIVES: Final[dict[str, tuple[str, str]]] = {
     **dict.fromkeys("CUWVg", (r"\d\d", "")),
     **dict.fromkeys("nt", (r"\s", "")),
 }
-_LIKE: Final = {"e": "d", "k": "H", "l": "I", "h": "b", "P": "p"}
-_SHORT: Final = {
+_FIELD_OF_DIRECTIVE: Final = {"e": "d", "k": "H", "l": "I", "h": "b", "P": "p"}
+_SHORT_FORMS: Final = {
     "c": "%a %b %e %H:%M:%S %Y",
     "D": "%m/%d/%y",
     "F": "%Y-%m-%d",
@@ -69,7 +69,7 @@ _SHORT: Final = {
     "X": "%H:%M:%S",
     "+": "%a %b %e %H:%M:%S %Z %Y",
 }
-_PART = re.compile(r"%[-_0^#]?[EO]?(.)|([^%]+)|(%)", re.DOTALL)
+_FIELD = re.compile(r"%[-_0^#]?[EO]?(.)|([^%]+)|(%)", re.DOTALL)
 _DAYS = ({"day", "month"}, {"day", "month_name"}, {"day_of_year"})
 
 
@@ -86,11 +86,11 @@ class TimeFormat(NamedTuple):
 def compiled(text: str) -> TimeFormat:
     """Compile a strftime format. Raise ``ValueError`` if it is invalid, or lacks the day or the hour."""
     form = text.strip('"')
-    while any(short_directive in form for short_directive in (f"%{name}" for name in _SHORT)):
-        form = re.sub(r"%([cDFRrTxX+])", lambda match: _SHORT[match[1]], form)
+    while any(short_directive in form for short_directive in (f"%{name}" for name in _SHORT_FORMS)):
+        form = re.sub(r"%([cDFRrTxX+])", lambda match: _SHORT_FORMS[match[1]], form)
     shape_pattern, fields, names = "", "", set[str]()
-    for directive, literal, lone_char in _PART.findall(form):
-        directive = _LIKE.get(directive, directive)
+    for directive, literal, lone_char in _FIELD.findall(form):
+        directive = _FIELD_OF_DIRECTIVE.get(directive, directive)
         if lone_char or (directive and directive not in _DIRECTIVES):
             raise ValueError(f"invalid time format {text!r}: unknown directive %{directive}")
         if literal:
@@ -123,17 +123,17 @@ class LogClock:
     def instant(self, form: TimeFormat, time_stamp: str) -> int:
         """Convert a time in this format. Raise ``ValueError`` for an invalid time."""
         if not form.seconds_last:
-            at = self._read(form, time_stamp)
+            at = self._parse(form, time_stamp)
         else:  # add the seconds to the minute, since zone offsets change at whole minutes
             text, minute, at = self._base
             if minute != time_stamp[:-2] or text != form.text:
-                at = self._read(form, time_stamp[:-2] + "00")
+                at = self._parse(form, time_stamp[:-2] + "00")
                 self._base = (form.text, time_stamp[:-2], at)
             at += int(time_stamp[-2:]) * 1_000_000
         self.last = at
         return at
 
-    def _read(self, form: TimeFormat, time_stamp: str) -> int:
+    def _parse(self, form: TimeFormat, time_stamp: str) -> int:
         match = form.fields.fullmatch(time_stamp)
         if match is None:
             raise ValueError(f"no time: {time_stamp!r}")
@@ -143,7 +143,7 @@ class LogClock:
         found_times: list[int] = []
         for year in [_year(fields)] if {"year", "short_year"} & fields.keys() else self._possible_years():
             try:
-                found_times.append(self._local(_date(fields, year) + _time(fields), fields))
+                found_times.append(self._to_utc(_date(fields, year) + _time(fields), fields))
             except (ValueError, OverflowError):  # 29 February in another year
                 continue
         if not found_times:
@@ -161,7 +161,7 @@ class LogClock:
         year = (datetime.fromtimestamp(self.last // 1_000_000, self.zone)).year
         return [*range(year - 1, latest_year + 1), *range(year - 2, year - 9, -1)]
 
-    def _local(self, when: datetime, fields: dict[str, str]) -> int:
+    def _to_utc(self, when: datetime, fields: dict[str, str]) -> int:
         offset = fields.get("offset", "")
         zone = fields.get("zone", "")
         if offset or zone in ("UTC", "GMT", "Z"):
@@ -172,7 +172,7 @@ class LogClock:
             return at
         if zone and second.tzname() == zone != first_fold.tzname():
             return _micros(second)
-        return _micros(second) if at < self.last - _BACK and zone != first_fold.tzname() else at
+        return _micros(second) if at < self.last - _MAX_STEP_BACK and zone != first_fold.tzname() else at
 
 
 def _micros(when: datetime) -> int:

@@ -26,13 +26,13 @@ from .host import host_name
 
 ALLOW: Final = "STARTER_ALLOW_RUNAS_OWNER"
 NOBODY: Final = "nobody"
-_NOBODYS: Final = "NOBODY_SLOT_USER"
+_SLOT_USERS: Final = "NOBODY_SLOT_USER"
 _DEDICATED: Final = "DEDICATED_EXECUTE_ACCOUNT_REGEXP"
 _ALL_DEDICATED: Final = "EXECUTE_LOGIN_IS_DEDICATED"
 _SLOT_USER = re.compile(r"SLOT\d+(?:_\d+)?_USER", re.IGNORECASE)
 _SLOT_NAME = re.compile(r"\$\(STARTER_SLOT_NAME\)", re.IGNORECASE)
 _SHORTEST_SLOT = 5  #: minimum length of a slot's name: the starter treats a shorter name as slot1
-_AT_THE_ACCESS_POINT = frozenset({"7", "12"})  #: the universes scheduler and local
+_UID_RULES = frozenset({"7", "12"})  #: the universes scheduler and local
 
 
 class NoAccount(Exception):
@@ -64,8 +64,8 @@ class JobAccountSettings:
         for name in configuration.names():
             if _SLOT_USER.fullmatch(name) and get_setting(name):
                 slots[name.upper().removesuffix("_USER")] = get_setting(name)
-        nobody_text = configuration.raw(_NOBODYS) or ""
-        _check_root(configuration, [*(f"{slot}_USER" for slot in slots), *([_NOBODYS] if nobody_text else [])])
+        nobody_text = configuration.raw(_SLOT_USERS) or ""
+        _check_root(configuration, [*(f"{slot}_USER" for slot in slots), *([_SLOT_USERS] if nobody_text else [])])
         is_local_trusted = configuration.boolean("TRUST_LOCAL_UID_DOMAIN", True)
         is_domain_trusted = is_local_trusted or configuration.boolean("TRUST_UID_DOMAIN", False)
         return cls(
@@ -76,7 +76,7 @@ class JobAccountSettings:
             nobodys=tuple(configuration.expanded(nobody_user) for nobody_user in _SLOT_NAME.split(nobody_text))
             if nobody_text
             else (),
-            dedicated=_dedicated(configuration),
+            dedicated=_dedicated_account_pattern(configuration),
         )
 
     def account_of(self, job: Ad, slot: str, owner: str) -> UnixAccount:
@@ -97,7 +97,7 @@ class JobAccountSettings:
 
     def runs_as_owner(self, job: Ad, owner: str) -> bool:
         """Return True if a job runs as its owner. Raise `NoAccount` if the configured expression is not a Boolean."""
-        if job.get("JobUniverse") in _AT_THE_ACCESS_POINT:
+        if job.get("JobUniverse") in _UID_RULES:
             return True
         if not self._allows(job) or job.get("RunAsOwner", "true").lower() == "false":
             return False
@@ -146,9 +146,9 @@ def group_of(account: UnixAccount, group: str) -> UnixAccount:
     return evolve(account, gid=gid)
 
 
-def _dedicated(configuration: Configuration) -> re.Pattern[str] | None:
-    """Return the pattern of dedicated accounts. Like the starter, put it between ^ and $ unchanged, even if it has
-    alternatives."""
+def _dedicated_account_pattern(configuration: Configuration) -> re.Pattern[str] | None:
+    """Return the pattern of dedicated accounts. Like the starter, put the setting between ^ and $ unchanged, even if it
+    has alternatives."""
     pattern = configuration.get(_DEDICATED)
     if not pattern:
         return re.compile("") if configuration.boolean(_ALL_DEDICATED, False) else None

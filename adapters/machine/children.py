@@ -42,12 +42,12 @@ class Child:
         assert self._process.stdout is not None
         self._output = self._process.stdout.fileno()
         os.set_blocking(self._output, False)
-        self._end = os.pidfd_open(self._process.pid)
-        self._unwatch, self._heard, self._ended = unwatch, take_line, ended
-        self._rest = bytearray()
-        self._listening, self._gone = True, False
+        self._exit_descriptor = os.pidfd_open(self._process.pid)
+        self._unwatch, self._take_line, self._ended = unwatch, take_line, ended
+        self._incomplete_line = bytearray()
+        self._listening, self._is_released = True, False
         watch(self._output, self._read)
-        watch(self._end, self._finish)
+        watch(self._exit_descriptor, self._after_exit)
 
     def _read(self) -> None:
         if not self._listening:
@@ -57,52 +57,52 @@ class Child:
         except BlockingIOError:
             return
         if not chunk:
-            self._deaf()
+            self._stop_listening()
             return
-        self._rest += chunk
-        *lines, unfinished = bytes(self._rest).split(b"\n")
+        self._incomplete_line += chunk
+        *lines, unfinished = bytes(self._incomplete_line).split(b"\n")
         if len(unfinished) > LONGEST:
             lines.append(unfinished)
             unfinished = b""
-        self._rest = bytearray(unfinished)
+        self._incomplete_line = bytearray(unfinished)
         for line in lines:
-            self._heard(line.decode(errors="replace"))
+            self._take_line(line.decode(errors="replace"))
 
-    def _deaf(self) -> None:
+    def _stop_listening(self) -> None:
         self._listening = False
         self._unwatch(self._output)
 
-    def _finish(self) -> None:
-        if self._gone:
+    def _after_exit(self) -> None:
+        if self._is_released:
             return
-        if self._listening and self._readable():
+        if self._listening and self._has_output():
             self._read()  # its own output is complete; its descendants may still hold the pipe open
-        if self._rest:
-            self._heard(self._rest.decode(errors="replace"))
-        self._leave()
+        if self._incomplete_line:
+            self._take_line(self._incomplete_line.decode(errors="replace"))
+        self._release()
         self._ended()
 
-    def _readable(self) -> bool:
+    def _has_output(self) -> bool:
         return bool(select.select([self._output], [], [], 0)[0])
 
-    def _leave(self) -> None:
-        self._gone = True
+    def _release(self) -> None:
+        self._is_released = True
         if self._listening:
-            self._deaf()
-        self._unwatch(self._end)
-        os.close(self._end)
+            self._stop_listening()
+        self._unwatch(self._exit_descriptor)
+        os.close(self._exit_descriptor)
         assert self._process.stdout is not None
         self._process.stdout.close()
         self._process.wait()
 
     def signal(self, number: int) -> None:
         """Send a signal to the child's process group."""
-        if not self._gone:
+        if not self._is_released:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
 
     def kill(self) -> None:
         """Kill the child and discard the rest of its output."""
-        if not self._gone:
+        if not self._is_released:
             self.signal(signal.SIGKILL)
-            self._leave()
+            self._release()

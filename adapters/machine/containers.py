@@ -71,7 +71,7 @@ class Containers:
         names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
         return cls(
             **configuration.field_values(cls),
-            docker=_docker(configuration),
+            docker=_docker_command(configuration),
             singularity=_singularity(configuration),
             texts={name: configuration.get(name) for name in (*_EXPRESSIONS, *_TEXTS)},
             volumes=tuple(volume for name in names if (volume := _volume(configuration, name)) is not None),
@@ -96,7 +96,7 @@ def container_problems(configuration: Configuration) -> list[str]:
         for name in names
         if _volume(configuration, name) is None
     ]
-    for name, program in (("DOCKER", _docker(configuration)), ("SINGULARITY", _singularity(configuration))):
+    for name, program in (("DOCKER", _docker_command(configuration)), ("SINGULARITY", _singularity(configuration))):
         if not program and configuration.get(name) and configuration.source(name).kind != "default":
             problems.append(f"{name} = {configuration.get(name)}: program not found: no job runs in its containers")
     name = "MOUNT_UNDER_SCRATCH"
@@ -105,7 +105,7 @@ def container_problems(configuration: Configuration) -> list[str]:
     return problems
 
 
-def _docker(configuration: Configuration) -> tuple[str, ...]:
+def _docker_command(configuration: Configuration) -> tuple[str, ...]:
     """Return the command that runs docker, possibly through sudo, or an empty tuple if the program does not exist."""
     text = configuration.get("DOCKER")
     program = text.removeprefix("sudo ").strip()
@@ -122,8 +122,8 @@ def _singularity(configuration: Configuration) -> str:
 def advertised(configuration: Configuration) -> Ad:
     """Return the attributes of the runtimes for a machine's slots; a missing or broken runtime has none."""
     ad: Ad = {}
-    if command := _docker(configuration):
-        ad |= _docker_ad(command, _docker_trial(configuration))
+    if command := _docker_command(configuration):
+        ad |= _docker_ad(command, _docker_test_image(configuration))
     if program := _singularity(configuration):
         ad |= _singularity_ad(
             program,
@@ -140,7 +140,7 @@ def advertised(configuration: Configuration) -> Ad:
     return ad
 
 
-def _run(command: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
+def _run_program(command: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
     """Return a program's exit code (-1 if it could not be run or took too long) and its output."""
     try:
         completed = subprocess.run(
@@ -152,7 +152,7 @@ def _run(command: list[str], seconds: int = _PATIENCE_S) -> tuple[int, str]:
     return completed.returncode, completed.stdout
 
 
-def _docker_trial(configuration: Configuration) -> tuple[str, str] | None:
+def _docker_test_image(configuration: Configuration) -> tuple[str, str] | None:
     """Return the file and the name of the image that tests docker, or None if there is no test."""
     path, name = configuration.get("DOCKER_TEST_IMAGE_PATH"), configuration.get("DOCKER_TEST_IMAGE_NAME")
     is_enabled = configuration.boolean("DOCKER_PERFORM_TEST", True) and path and name and os.path.exists(path)
@@ -160,11 +160,11 @@ def _docker_trial(configuration: Configuration) -> tuple[str, str] | None:
 
 
 def _docker_ad(command: tuple[str, ...], trial: tuple[str, str] | None) -> Ad:
-    code, version = _run([*command, "-v"])
+    code, version = _run_program([*command, "-v"])
     version = version.rstrip("\n")
     if code or not version or "\n" in version or len(version) > 1024 or "Jansens" in version:
         return {}
-    if _run([*command, "info"])[0] or not _docker_runs(command, trial):
+    if _run_program([*command, "info"])[0] or not _docker_runs(command, trial):
         return {}
     ad = {"HasDocker": "true", "HasDockerURL": "true", "HasContainer": "true", "DockerVersion": quoted(version)}
     if _UNSUPPORTED in version:
@@ -176,29 +176,29 @@ def _docker_runs(command: tuple[str, ...], trial: tuple[str, str] | None) -> boo
     if trial is None:
         return True
     path, name = trial
-    _run([*command, "load", "-i", path], _TRIAL_S)
-    code, _ = _run([*command, "run", "--rm=true", name, "/exit_37"], _TRIAL_S)
-    _run([*command, "rmi", name], _TRIAL_S)
+    _run_program([*command, "load", "-i", path], _TRIAL_S)
+    code, _ = _run_program([*command, "run", "--rm=true", name, "/exit_37"], _TRIAL_S)
+    _run_program([*command, "rmi", name], _TRIAL_S)
     return code == _TRIAL_CODE
 
 
 @cache
 def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif_path: str, namespaces: str, seconds: int) -> Ad:
     """Return the runtime's attributes after testing it; test it again only after the program has changed."""
-    code, output = _run([program, "--version"])
+    code, output = _run_program([program, "--version"])
     version = output.partition("\n")[0]
     if code or not version:
         return {}
     attempts = {"true": [True], "false": [False]}.get(namespaces, [True, False])
     with tempfile.TemporaryDirectory(prefix="poolbook-") as folder:
-        sandbox_image = sandbox if os.path.exists(f"{sandbox}/exit_37") else _make_image(folder)
+        sandbox_image = sandbox if os.path.exists(f"{sandbox}/exit_37") else _make_test_image(folder)
         packed_image = sif_path if os.path.exists(sif_path) else f"{folder}/exit_37.sif"
         if sandbox_image and packed_image != sif_path:
-            _run([program, "-q", "build", packed_image, sandbox_image], seconds)
+            _run_program([program, "-q", "build", packed_image, sandbox_image], seconds)
         last_output, working = "", {}
         for kind, image in (("HasSandboxImage", sandbox_image), ("HasSIF", packed_image)):
             for flag in list(attempts) if image and os.path.exists(image) else []:
-                code, output = _run([program, "exec", *containment(flag), image, "/exit_37"], seconds)
+                code, output = _run_program([program, "exec", *containment(flag), image, "/exit_37"], seconds)
                 if code == _TRIAL_CODE:
                     working[kind] = "true"
                     attempts = [flag]
@@ -217,7 +217,7 @@ def containment(namespaces: bool) -> list[str]:
     return ["-C"] if namespaces else ["--contain", "--ipc", "--cleanenv"]
 
 
-def _number(value: int, size: int) -> bytes:
+def _packed(value: int, size: int) -> bytes:
     return value.to_bytes(size, "little")
 
 
@@ -227,7 +227,7 @@ _CODE = {
 }
 
 
-def _make_image(folder: str) -> str:
+def _make_test_image(folder: str) -> str:
     """Make a minimal test image: a directory with a program that exits with code 37. Return the image's path, or an
     empty string if this processor is not supported."""
     if platform.machine() not in _CODE:
@@ -237,11 +237,11 @@ def _make_image(folder: str) -> str:
     for name in ("proc", "sys", "dev", "tmp", "etc", "bin"):
         (root / name).mkdir(parents=True)
     ident = b"\x7fELF\x02\x01\x01" + bytes(9)
-    header = ident + _number(2, 2) + _number(machine, 2) + _number(1, 4) + _number(base + header_size, 8)
-    header += _number(64, 8) + bytes(12) + _number(64, 2) + _number(56, 2) + _number(1, 2) + bytes(6)
+    header = ident + _packed(2, 2) + _packed(machine, 2) + _packed(1, 4) + _packed(base + header_size, 8)
+    header += _packed(64, 8) + bytes(12) + _packed(64, 2) + _packed(56, 2) + _packed(1, 2) + bytes(6)
     size = header_size + len(code)
     segment = (
-        _number(1, 4) + _number(5, 4) + bytes(8) + 2 * _number(base, 8) + 2 * _number(size, 8) + _number(0x1000, 8)
+        _packed(1, 4) + _packed(5, 4) + bytes(8) + 2 * _packed(base, 8) + 2 * _packed(size, 8) + _packed(0x1000, 8)
     )
     program = root / "exit_37"
     program.write_bytes(header + segment + code)

@@ -51,10 +51,10 @@ def cron_jobs(configuration: Configuration) -> list[CronJob]:
     """Return the programs of a configuration. Raise `ConfigError` if one has no executable, no valid period, or an
     unknown mode."""
     names = configuration.get("STARTD_CRON_JOBLIST").replace(",", " ").split()
-    return [_job(configuration, name) for name in dict.fromkeys(names)]
+    return [_cron_job(configuration, name) for name in dict.fromkeys(names)]
 
 
-def _job(configuration: Configuration, name: str) -> CronJob:
+def _cron_job(configuration: Configuration, name: str) -> CronJob:
     def get(suffix: str) -> str:
         return configuration.get(f"STARTD_CRON_{name}_{suffix}")
 
@@ -64,8 +64,8 @@ def _job(configuration: Configuration, name: str) -> CronJob:
     if not get("EXECUTABLE"):
         raise _error(configuration, name, "EXECUTABLE", "the job has no executable: set one or remove the job")
     try:
-        arguments = _split(get("ARGS"))
-        entries = _split(get("ENV")) if uses_new_syntax(get("ENV")) else filter(None, get("ENV").split(";"))
+        arguments = _split_command(get("ARGS"))
+        entries = _split_command(get("ENV")) if uses_new_syntax(get("ENV")) else filter(None, get("ENV").split(";"))
     except QuotingError as error:
         raise _error(configuration, name, "ARGS", str(error)) from None
     return CronJob(
@@ -80,7 +80,7 @@ def _job(configuration: Configuration, name: str) -> CronJob:
     )
 
 
-def _split(text: str) -> list[str]:
+def _split_command(text: str) -> list[str]:
     return split(strip_double_quotes(text)) if uses_new_syntax(text) else text.split()
 
 
@@ -164,37 +164,38 @@ class Cron:
         environment = {**os.environ, "STARTD_CRON_NAME": job.name, **dict(job.environment)}
         try:
             state.child = Child(
-                job.command, self._watch, self._unwatch, partial(self._heard, state), partial(self._ended, state),
+                job.command, self._watch, self._unwatch, partial(self._take_line, state),
+                partial(self._after_exit, state),
                 environment=environment, folder=job.folder or None,
             )  # fmt: skip
         except (OSError, ValueError) as error:
-            self._say_once(job, f"{job.command[0]} cannot be run: {error}", setting="_EXECUTABLE:")
+            self._report_once(job, f"{job.command[0]} cannot be run: {error}", setting="_EXECUTABLE:")
             if job.mode == "WaitForExit":
                 state.due = now + max(1, job.period) * SECOND
 
-    def _heard(self, state: _ProgramState, line: str) -> None:
+    def _take_line(self, state: _ProgramState, line: str) -> None:
         if state.size > LARGEST:
             return
         if line.startswith("-"):
-            self._publish(state)
+            self._publish_record(state)
         elif line.strip():
             state.lines.append(line)
             state.size += len(line)
         if state.size > LARGEST and state.child is not None:
             state.lines = []
             state.child.signal(signal.SIGKILL)
-            self._say_once(
+            self._report_once(
                 state.job, f"printed a record of more than {LARGEST} characters and was killed; the record is "
                 "ignored: print less, and a line with - after each record",
             )  # fmt: skip
 
-    def _ended(self, state: _ProgramState) -> None:
-        self._publish(state)
+    def _after_exit(self, state: _ProgramState) -> None:
+        self._publish_record(state)
         state.child = None
         if state.job.mode == "WaitForExit":
             state.due = time.time_ns() // 1000 + max(1, state.job.period) * SECOND
 
-    def _publish(self, state: _ProgramState) -> None:
+    def _publish_record(self, state: _ProgramState) -> None:
         """Replace the program's published record with a complete new one. An empty record changes nothing."""
         lines, state.lines, state.size = state.lines, [], 0
         if not lines:
@@ -208,22 +209,22 @@ class Cron:
                 shown_line = repr(bad_line[:_QUOTED]) + (" ..." if len(bad_line) > _QUOTED else "")
                 reason = str(error).partition("\n")[0]
                 problem = f"printed an invalid line {shown_line}; this and any other such line is ignored: {reason}"
-                self._say_once(state.job, problem, "line")
+                self._report_once(state.job, problem, "line")
                 continue
             record |= {state.job.prefix + name: unparse(ad[name]) for name in ad}
         for name in [name for name in record if is_missing_capability(name)]:
             del record[name]
             problem = f"printed {name}, which is ignored: Poolbook's slots do not support it"
-            self._say_once(state.job, problem, name)
+            self._report_once(state.job, problem, name)
         if any(name.lower() in _OF_SINGLE_SLOTS for name in record):
-            self._say_once(
+            self._report_once(
                 state.job, "printed a record for single slots, which is ignored: print attributes for all slots, "
                 "and refer to SlotID in their expressions",
             )  # fmt: skip
             return
         state.published = record
 
-    def _say_once(self, job: CronJob, text: str, kind: str = "", setting: str = "") -> None:
+    def _report_once(self, job: CronJob, text: str, kind: str = "", setting: str = "") -> None:
         if (job.name, kind or text) not in self._reported:
             self._reported.add((job.name, kind or text))
             self._tell(f"STARTD_CRON_{job.name}{setting} {text}")

@@ -134,7 +134,7 @@ def missing_inventories(configuration: Configuration) -> list[str]:
     ]
 
 
-def _distribution() -> Ad:
+def _distribution_ad() -> Ad:
     """Return the attributes of the Linux distribution: "Debian12", "Debian", 12 ..."""
     try:
         release = platform.freedesktop_os_release()
@@ -159,7 +159,7 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
         "Arch": quoted(architecture()),
         "OpSys": quoted(operating_system()),
         "OpSysLegacy": quoted(operating_system()),
-        **_distribution(),
+        **_distribution_ad(),
         "CondorVersion": quoted(CONDOR_VERSION),
         "CondorPlatform": quoted(condor_platform()),
         "FileSystemDomain": quoted(domains[FILESYSTEM_DOMAIN]),

@@ -52,7 +52,7 @@ class JobVariables:
         return cls(
             **configuration.field_values(cls),
             counts=tuple(get(COUNTS).replace(",", " ").split()),
-            inherits=_inherited(get(INHERITS), os.environ),
+            inherits=_inherited_variables(get(INHERITS), os.environ),
             assigned={
                 kind.lower(): (get(_NAMES + kind), get(_NONE + kind)) for kind in resources if get(_NAMES + kind)
             },
@@ -72,14 +72,14 @@ class JobVariables:
             variables |= dict(variables_of(names, ids))
             variables[f"_CONDOR_Assigned{name}"] = ids
         if self.nvidia and "gpus" in (name.lower() for name in resources):
-            variables |= _devices(slot)
+            variables |= _device_variables(slot)
         return variables
 
 
 _STANDARD: Final = 3  #: the resources that every machine has, and at most one more without assigned devices
 
 
-def _devices(slot: Ad) -> dict[str, str]:
+def _device_variables(slot: Ad) -> dict[str, str]:
     if "availablegpus" not in map(str.lower, slot):
         return _NO_DEVICES
     first_id = _text(slot, "AvailableGPUs[0].Id")
@@ -104,7 +104,7 @@ def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
     while text := text.lstrip():
         name, equals, rest_text = text.partition("=")
         if not equals:
-            yield name, _digits(ids) if name in _DIGITS else ids
+            yield name, _device_numbers(ids) if name in _DIGITS else ids
             return
         rest_text = rest_text.lstrip()
         parts = rest_text[1:].split(rest_text[:1], 2) if rest_text else []
@@ -118,14 +118,17 @@ def variables_of(text: str, ids: str) -> Iterator[tuple[str, str]]:
             return
         is_plain = name == "CUDA_VISIBLE_DEVICES" and not pattern
         device_ids = ids.replace(",", " ").split()
-        yield name, _digits(ids) if is_plain else ",".join(_replaced(regex, replacement, id) for id in device_ids)
+        yield (
+            name,
+            _device_numbers(ids) if is_plain else ",".join(_replace_first(regex, replacement, id) for id in device_ids),
+        )
 
 
-def _digits(ids: str) -> str:
+def _device_numbers(ids: str) -> str:
     return "".join(letter for letter in ids if letter.isdigit() or letter == ",")
 
 
-def _replaced(pattern: re.Pattern[str], replacement: str, text: str) -> str:
+def _replace_first(pattern: re.Pattern[str], replacement: str, text: str) -> str:
     """Replace the first match; ``$1`` is a group."""
     match = pattern.search(text)
     if match is None:
@@ -135,7 +138,7 @@ def _replaced(pattern: re.Pattern[str], replacement: str, text: str) -> str:
     return f"{text[: match.start()]}{new}{text[match.end() :]}"
 
 
-def _inherited(text: str, variables: Mapping[str, str]) -> dict[str, str]:
+def _inherited_variables(text: str, variables: Mapping[str, str]) -> dict[str, str]:
     """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or those that match its
     patterns but no pattern after a ``!``."""
     if text.strip().lower() in _BOOLEANS:
@@ -146,12 +149,12 @@ def _inherited(text: str, variables: Mapping[str, str]) -> dict[str, str]:
     return {
         name: value
         for name, value in variables.items()
-        if _is_one(name, allowed_patterns) and not _is_one(name, refused_patterns) and "\n" not in value
+        if _matches_any(name, allowed_patterns) and not _matches_any(name, refused_patterns) and "\n" not in value
     }
 
 
 _BOOLEANS: Final = dict.fromkeys(("", "false", "f", "0"), False) | dict.fromkeys(("true", "t", "1"), True)
 
 
-def _is_one(name: str, patterns: Sequence[str]) -> bool:
+def _matches_any(name: str, patterns: Sequence[str]) -> bool:
     return any(fnmatchcase(name.lower(), pattern) for pattern in patterns)

@@ -16,14 +16,14 @@ class LocalTime(tzinfo):
     """The local time of this process. TZ may also be a rule that is not in the zone database."""
 
     def fromutc(self, dt: datetime) -> datetime:
-        at = _wall(dt)
+        at = _seconds_as_utc(dt)
         local = dt + timedelta(seconds=time.localtime(at).tm_gmtoff)
-        return local.replace(fold=int(self._instant(local) != at))
+        return local.replace(fold=int(self._epoch_seconds(local) != at))
 
-    def _instant(self, local: datetime | None) -> int:
+    def _epoch_seconds(self, local: datetime | None) -> int:
         """Return the instant of a local time. Use `fold` if there are two such instants, and the earlier offset in a
         gap."""
-        wall = _wall(local or _EPOCH)
+        wall = _seconds_as_utc(local or _EPOCH)
         before, offset_after = (time.localtime(wall + day_shift).tm_gmtoff for day_shift in (-DAY, DAY))
         offsets = {offset for offset in (before, offset_after) if time.localtime(wall - offset).tm_gmtoff == offset}
         instants = sorted(wall - offset for offset in offsets)
@@ -32,18 +32,17 @@ class LocalTime(tzinfo):
         return instants[-1] if local is not None and local.fold else instants[0]
 
     def utcoffset(self, dt: datetime | None) -> timedelta:
-        return timedelta(seconds=_wall(dt or _EPOCH) - self._instant(dt))
+        return timedelta(seconds=_seconds_as_utc(dt or _EPOCH) - self._epoch_seconds(dt))
 
     def dst(self, dt: datetime | None) -> timedelta:
-        local = time.localtime(self._instant(dt))
+        local = time.localtime(self._epoch_seconds(dt))
         return timedelta(seconds=local.tm_gmtoff + time.timezone if local.tm_isdst > 0 else 0)
 
     def tzname(self, dt: datetime | None) -> str:
-        return time.localtime(self._instant(dt)).tm_zone
+        return time.localtime(self._epoch_seconds(dt)).tm_zone
 
 
-def _wall(local: datetime) -> int:
-    """Return the fields of a local time in seconds, as if it were UTC."""
+def _seconds_as_utc(local: datetime) -> int:
     return timegm(local.replace(tzinfo=None).timetuple())
 
 

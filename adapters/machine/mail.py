@@ -45,12 +45,12 @@ class MailSettings(Struct, frozen=True):
     def configured(cls, configuration: Configuration) -> MailSettings:
         setting_texts = (configuration.get(name).strip() for name in ("SMTP_SERVER", "SENDMAIL", "MAIL", "MAIL_FROM"))
         server, sendmail, mail, sender = setting_texts
-        return cls(server, _installed(sendmail), _installed(mail), sender)
+        return cls(server, _installed_program(sendmail), _installed_program(mail), sender)
 
     @classmethod
     def defaults(cls) -> MailSettings:
         """Return HTCondor's defaults."""
-        return cls("", _installed("sendmail"), _installed("/usr/bin/mail"))
+        return cls("", _installed_program("sendmail"), _installed_program("/usr/bin/mail"))
 
     def command(self, mail: Mail) -> Sequence[str]:
         """Return the command that sends a mail, or an empty sequence if none is configured."""
@@ -71,7 +71,7 @@ class MailSettings(Struct, frozen=True):
         return f"{lines}{kind}\n{mail.text}".encode()
 
 
-def _installed(program: str) -> str:
+def _installed_program(program: str) -> str:
     path = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/usr/lib"
     return shutil.which(program, path=path) or ""
 
@@ -132,11 +132,11 @@ class Mailer(Struct):
     def _start_next(self) -> None:
         while self._waiting and self._running is None:
             mail = self._waiting.popleft()
-            failure = self._start(mail)
+            failure = self._start_program(mail)
             if failure:
                 self.done(mail, failure)
 
-    def _start(self, mail: Mail) -> str:
+    def _start_program(self, mail: Mail) -> str:
         """Start to send a mail; return the error, or an empty string if the program was started."""
         if time.monotonic() < self._paused_until:
             return "sending the previous mail timed out"
@@ -156,10 +156,10 @@ class Mailer(Struct):
             return f"{command[0]}: {error}"
         end = os.pidfd_open(process.pid)
         self._running = _Running(mail, command[0], process, output, end, time.monotonic() + self.patience)
-        self.watch(end, self._ended)
+        self.watch(end, self._after_exit)
         return ""
 
-    def _ended(self) -> None:
+    def _after_exit(self) -> None:
         running = self._running
         assert running is not None
         status = running.process.wait()

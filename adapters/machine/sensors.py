@@ -119,7 +119,7 @@ def terminals(devices: Path) -> Iterator[str]:
 def last_access(devices: Path, names: Iterable[str]) -> int | None:
     """Return the latest access time of these devices, in microseconds. Ignore files that are not devices, and ignore
     /dev/null."""
-    null_major = _major(devices / "null")
+    null_major = _major_device_number(devices / "null")
     latest_time = 0
     for name in names:
         if not name or name.startswith("unix:"):
@@ -131,7 +131,7 @@ def last_access(devices: Path, names: Iterable[str]) -> int | None:
     return latest_time or None
 
 
-def _major(path: Path) -> int | None:
+def _major_device_number(path: Path) -> int | None:
     try:
         info = os.stat(path)
     except OSError:
@@ -186,17 +186,17 @@ class Idle:
         terminal_input = last_access(self._devices, terminals(self._devices) if lines is None else lines)
         if self._input.had_input():
             self._touched = now
-        console = _latest(last_access(self._devices, self._console), self._touched)
-        self._seen = _latest(self._seen, terminal_input, console)
-        return _past(self._seen, now), _past(console, now)
+        console = _latest_instant(last_access(self._devices, self._console), self._touched)
+        self._seen = _latest_instant(self._seen, terminal_input, console)
+        return _not_later(self._seen, now), _not_later(console, now)
 
     def close(self) -> None:
         self._input.close()
 
 
-def _latest(*instants: int | None) -> int | None:
+def _latest_instant(*instants: int | None) -> int | None:
     return max((instant for instant in instants if instant is not None), default=None)
 
 
-def _past(instant: int | None, now: int) -> int | None:
+def _not_later(instant: int | None, now: int) -> int | None:
     return None if instant is None else min(instant, now)

@@ -50,12 +50,12 @@ class Spool:
         named = configuration.get(SPOOL)
         try:
             own_folder = make_own_directory(named, self.root.parent)
-            self._place(own_folder)
+            self._link_spool(own_folder)
         except OSError as error:
             problem = f"{SPOOL} = {named}: {error.strerror}: it must exist for jobs' files; create it or name another"
             raise configuration.error(SPOOL, problem) from None
 
-    def _place(self, own_folder: str) -> None:
+    def _link_spool(self, own_folder: str) -> None:
         """Make the spool a link to this directory, unless it already is one. Raise `OSError` if that fails."""
         if os.path.realpath(self.root) == os.path.realpath(own_folder):
             return
@@ -72,11 +72,11 @@ class Spool:
     def path(self, cluster: int, proc: int, user: UnixAccount | None = None) -> str:
         """Return a job's directory, which need not exist. ``user``: the owner of its files, if not this process's user;
         create that user's part of the spool. Raise `ValueError` if that fails."""
-        root = self.root if user is None else self._of_user(user)
+        root = self.root if user is None else self._directory_of_user(user)
         name = f"cluster{cluster}.proc{proc}.subproc0"
         return str(root / str(cluster % _WIDTH) / str(proc % _WIDTH) / name)
 
-    def _of_user(self, user: UnixAccount) -> Path:
+    def _directory_of_user(self, user: UnixAccount) -> Path:
         user_folder = self.of_users / str(user.uid)
         if user.uid not in self._users:
             try:
@@ -89,13 +89,13 @@ class Spool:
             self._users.add(user.uid)
         return user_folder
 
-    def _roots(self) -> list[str]:
+    def _spool_roots(self) -> list[str]:
         return [str(self.root), *_entries(self.of_users)]
 
     def jobs(self) -> Iterator[tuple[int, int, str]]:
         """Yield the cluster, the process number and the path of each directory, including incomplete ones that a killed
         process left."""
-        for root in self._roots():
+        for root in self._spool_roots():
             for bucket in _entries(root):
                 yield from self._jobs_in(bucket)
 
@@ -113,8 +113,8 @@ class Spool:
 
     def remove_jobs(self, cluster: int, procs: Procs) -> None:
         """Remove the directories of jobs that have left the queue."""
-        for root in self._roots():
-            self._discard(
+        for root in self._spool_roots():
+            self._remove_later(
                 path
                 for number, proc, path in self._jobs_in(f"{root}/{cluster % _WIDTH}")
                 if number == cluster and any(first <= proc <= last for first, last in procs)
@@ -122,28 +122,28 @@ class Spool:
 
     def sweep(self, in_queue: Callable[[int, int], bool]) -> None:
         """Remove the directories of jobs that are not in the queue, as after the pool was killed."""
-        self._discard(path for cluster, proc, path in self.jobs() if not in_queue(cluster, proc))
+        self._remove_later(path for cluster, proc, path in self.jobs() if not in_queue(cluster, proc))
 
-    def _discard(self, paths: Iterable[str]) -> None:
+    def _remove_later(self, paths: Iterable[str]) -> None:
         for path in paths:
             self._waste.put(path)
             if self._remover is None:
-                self._remover = Thread(target=self._remove, daemon=True, name="spool")
+                self._remover = Thread(target=self._remove_queued, daemon=True, name="spool")
                 self._remover.start()
 
-    def _remove(self) -> None:
+    def _remove_queued(self) -> None:
         while True:
             self.remove(self._waste.get())
 
     def remove(self, path: str) -> None:
         """Remove a job's directory, and its parents if this leaves them empty. Use the rights of its owner, who may
         have put links into its path."""
-        with suppress(OSError), acting(self._rights_for(path)):
+        with suppress(OSError), acting(self._rights_to_remove(path)):
             remove_now(path)
             for folder_above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
                 os.rmdir(folder_above)  # fails if the parent contains another job's directory
 
-    def _rights_for(self, path: str) -> UserIds | None:
+    def _rights_to_remove(self, path: str) -> UserIds | None:
         """Return the user whose rights are needed to remove a directory, or None for this process's rights."""
         try:
             user_folder = self.of_users / Path(path).relative_to(self.of_users).parts[0]

@@ -42,7 +42,7 @@ class Plugin:
 
 def plugins_by_method(configuration: Configuration | None = None) -> dict[str, tuple[str, ...]]:
     """Return the plugin command for each URL scheme."""
-    return {method: command for command, plugin in _installed(configuration) for method in plugin.methods}
+    return {method: command for command, plugin in _installed_plugins(configuration) for method in plugin.methods}
 
 
 def advertised(configuration: Configuration | None = None) -> Ad:
@@ -51,7 +51,7 @@ def advertised(configuration: Configuration | None = None) -> Ad:
         return {}
     methods = ",".join(sorted(plugins_by_method(configuration)))
     ad = {"HasFileTransferPluginMethods": quoted(methods), "HasJobTransferPlugins": "true"}
-    for _, plugin in _installed(configuration):
+    for _, plugin in _installed_plugins(configuration):
         ad |= plugin.attributes
     return ad
 
@@ -60,12 +60,11 @@ def plugin_problems(configuration: Configuration) -> list[str]:
     """Return a sentence for each configured plugin that cannot be used."""
     if configuration.source(PLUGINS).kind == "default":
         return []
-    plugins = _installed(configuration)
+    plugins = _installed_plugins(configuration)
     return [f"{PLUGINS}: {command[-1]}: {plugin.fault}" for command, plugin in plugins if plugin.fault]
 
 
-def _installed(configuration: Configuration | None) -> Iterator[tuple[tuple[str, ...], Plugin]]:
-    """Yield the commands of all plugins, with their reports."""
+def _installed_plugins(configuration: Configuration | None) -> Iterator[tuple[tuple[str, ...], Plugin]]:
     own_command = (sys.executable, "-I", "-S", str(PROGRAM), "url_plugin")
     if configuration is None:
         yield own_command, Plugin(tuple(SCHEMES))
@@ -83,11 +82,11 @@ def _installed(configuration: Configuration | None) -> Iterator[tuple[tuple[str,
             elif path:
                 yield (path,), Plugin(fault=f"{error.strerror}: it is ignored")
             continue
-        yield (path,), _query(path, info.st_mtime_ns, seconds)
+        yield (path,), _query_plugin(path, info.st_mtime_ns, seconds)
 
 
 @cache
-def _query(path: str, _changed_ns: int, seconds: int) -> Plugin:
+def _query_plugin(path: str, _changed_ns: int, seconds: int) -> Plugin:
     """Ask a plugin what it supports; ask again only after its file has changed."""
     try:
         completed = subprocess.run(

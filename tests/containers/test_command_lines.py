@@ -226,7 +226,7 @@ def test_a_container_that_this_machine_cannot_run_is_rejected(job: dict[str, str
 
 
 def test_the_test_image_runs(tmp_path: Path) -> None:
-    from poolbook.adapters.machine.containers import _make_image
+    from poolbook.adapters.machine.containers import _make_test_image
 
-    program = f"{_make_image(str(tmp_path))}/exit_37"
+    program = f"{_make_test_image(str(tmp_path))}/exit_37"
     assert os.waitstatus_to_exitcode(os.spawnv(os.P_WAIT, program, [program]) << 8) == 37

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.adapters.condor_files.daemon_log_lines import GAP, LONGEST, PATIENCE, LogLines
+from poolbook.adapters.condor_files.daemon_log_lines import GAP, LONGEST, MAX_UNTIMED_LINES, LogLines
 from poolbook.adapters.condor_files.log_times import KNOWN, compiled
 from poolbook.domain.events import Event, SourceGap, SourceRefused
 
@@ -160,9 +160,9 @@ def test_a_marker_of_removed_lines_is_a_gap(marker: str) -> None:
 def test_a_continuation_of_a_missing_message_is_accepted_and_a_file_without_times_is_refused() -> None:
     assert records(b"  and the rest of it\n11/20/26 12:00:00 a\n")[1] == []
     _, events = records(b"this is\nno log\n" * 500)
-    assert [getattr(event, "line", 0) for event in events] == [1, PATIENCE]
+    assert [getattr(event, "line", 0) for event in events] == [1, MAX_UNTIMED_LINES]
     _, events = records(b" this is no log\n" * 500)
-    assert [getattr(event, "line", 0) for event in events] == [PATIENCE]
+    assert [getattr(event, "line", 0) for event in events] == [MAX_UNTIMED_LINES]
 
 
 def test_invalid_bytes_zeros_and_endless_lines_are_harmless() -> None:

@@ -1,20 +1,18 @@
 """``poolbook doctor``: report problems with this machine, its configuration and its log, and how to fix them.
 
-``gathering`` reads the machine, the disk and the log without changing them, and returns the `Facts`. ``findings``
+``gathering`` reads the machine, the disk and the log without changing them, and returns `DoctorFacts`. ``findings``
 checks only these facts.
 """
 
 from __future__ import annotations
 
 import json
-import shutil
-import sys
-import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...condor_tools.options import UsageError, command_table, parse
+from ...condor_tools.terminal import folded, width_of
 from ..common import selected_log
 
 if TYPE_CHECKING:
@@ -57,7 +55,6 @@ def _report_lines(findings: Sequence[Finding], shown_findings: Sequence[Finding]
 
 
 def _wrapped_lines(text: str, indent: int) -> Iterator[str]:
-    width = shutil.get_terminal_size().columns - 1 if sys.stdout.isatty() else 0
-    for number, line in enumerate(text.split("\n")):
-        begin = line if number == 0 else f"{'':{indent}}{line}"
-        yield from (textwrap.wrap(begin, max(width, indent + 30), subsequent_indent=" " * indent) if width else [begin])
+    first, *others = text.split("\n")
+    yield folded(first, width_of(), indent - (len(first) - len(first.lstrip())))
+    yield from (folded(f"{'':{indent}}{line}", width_of()) for line in others)

@@ -55,8 +55,8 @@ Progress = Callable[[str, int, int, int], None]  #: arguments: a file's path, by
 
 @frozen
 class Options:
-    """``zone`` and ``machine`` apply to daemon logs that do not name them; "": this machine's zone, the directory's
-    name."""
+    """How to read files. ``zone`` and ``machine`` apply to daemon logs that do not name their zone or machine; "" means
+    this machine's zone, or the directory's name. ``time_format`` is the pool's DEBUG_TIME_FORMAT, if it is unusual."""
 
     zone: str = ""
     machine: str = ""
@@ -95,9 +95,9 @@ class ImportResult:
 
 
 _KINDS_OF_ADS = ("history", "epochs", "startd_history", "job_ads", "machine_ads", "submitter_ads")
-"""Kinds whose records are independent: a missing record does not make others wrong."""
+"""Kinds whose records are independent, so that a missing record does not make others wrong."""
 PRINTED = frozenset({"job_ads", "machine_ads", "submitter_ads"})
-"""Kinds that a tool wrote in one go; daemons append to files of the other kinds."""
+"""Kinds that a tool printed completely; files of the other kinds grow, because daemons append to them."""
 READERS: dict[str, tuple[str, str]] = {
     "startlog": ("startlog", "StartLogReader"),
     "schedlog": ("job_daemon_logs", "SchedLogReader"),
@@ -125,7 +125,7 @@ def begin_import(log: EventStore, machine: str, now: int) -> None:
 
 
 class Importer:
-    """Imports the files in some directories into a log; may run repeatedly while the files grow."""
+    """Imports the files in some directories into a log. `run` can be called again, because the files may have grown."""
 
     def __init__(
         self, log: EventStore, folders: Sequence[str], options: Options, excluded_paths: Sequence[str] = ()
@@ -135,7 +135,7 @@ class Importer:
         self._log = log
         self._folders = folders
         self._options = options
-        self._leave_out = excluded_paths
+        self._excluded_paths = excluded_paths
         self._zone = ""
         zone_of(options.zone or local_zone())
         if options.time_format:
@@ -143,13 +143,13 @@ class Importer:
         most_of(0)
         self._known: dict[int, KnownSource] = {}
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
-        """Source number -> the identity of the file that was read, and the digest of the bytes read so far."""
+        """The identity of the file that was read for each source number, and the digest of the bytes read so far."""
 
     def run(self, progress: Progress | None = None) -> ImportResult:
         """Import new content. Raise `LogError`, OSError if a directory is missing, or ValueError if the files' local
         times contradict the given zone or each other."""
         began = time.monotonic()
-        contents = folder_contents(self._folders, self._leave_out)
+        contents = folder_contents(self._folders, self._excluded_paths)
         now = time.time_ns() // 1000
         machine = self._options.machine or next(iter(contents.machines.values()), "") or "imported"
         begin_import(self._log, machine, now)
@@ -158,7 +158,7 @@ class Importer:
         run = _Import(self, contents, now, progress)
         run.result.zone = self._zone
         for _, members in groupby(_without_copies(contents, run.result), key=lambda c: c.family):
-            run.family(list(members))
+            run.import_family(list(members))
         run.flush()  # the remaining events: files that could not be opened
         run.result.seconds = time.monotonic() - began
         run.result.skipped = contents.skipped
@@ -184,9 +184,7 @@ def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[
     for same_start in by_first_line.values():
         if len(same_start) < 2:
             continue
-        # Prefer the longest file; among equal ones the uncompressed one, then the last name in its family, which is the
-        # one
-        # that grows.
+        # Prefer the longest file, then an uncompressed one, then the newest of its log, because that one grows.
         lengths = {c.path: length_of(c.path) for c in same_start}
         same_start.sort(key=lambda c: (-lengths[c.path], c.size != lengths[c.path], [-c.rank[0]], c.path))
         originals: list[Candidate] = []
@@ -207,23 +205,23 @@ class _Import:
         self._importer = importer
         self._log = importer._log
         self._known = importer._known
-        self._found = contents
+        self._contents = contents
         self._now = now
         self._progress = progress
-        self._total = sum(candidate.size for candidate in contents.candidates)
-        self._done = 0
+        self._total_bytes = sum(candidate.size for candidate in contents.candidates)
+        self._done_bytes = 0
         self._batch: list[e.Event] = []
         self.result = ImportResult()
         for path, reason in contents.unreadable:
-            self._unreadable(path, reason)
+            self._report_unreadable(path, reason)
 
-    def _unreadable(self, path: str, reason: str) -> None:
+    def _report_unreadable(self, path: str, reason: str) -> None:
         if any(known.origin.path == path and not known.origin.kind for known in self._known.values()):
             return  # it was reported by an earlier import
-        source = self._new(path, "", "", 0)
+        source = self._add_source(path, "", "", 0)
         self._batch.append(self._refusal(source.number, 0, reason))
 
-    def _new(self, path: str, kind: str, machine: str, follows_number: int) -> KnownSource:
+    def _add_source(self, path: str, kind: str, machine: str, follows_number: int) -> KnownSource:
         number = len(self._known) + 1
         zone = self._importer._zone
         event = e.SourceFound(self._now, "read", f"{number}:0", number, path, kind, machine, zone, follows_number)
@@ -231,7 +229,7 @@ class _Import:
         self._batch.append(event)
         return new_source
 
-    def family(self, members: list[Candidate]) -> None:
+    def import_family(self, members: list[Candidate]) -> None:
         """Import the files of one log, the oldest first."""
         files: list[tuple[Candidate, Continued | Copy | Changed | None]] = []
         for candidate in members:
@@ -241,7 +239,7 @@ class _Import:
             except FileNotFoundError:
                 continue  # rotated just now; the next run finds the new name
             except DAMAGED as error:
-                self._unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
+                self._report_unreadable(candidate.path, getattr(error, "strerror", None) or str(error))
         present_numbers = {recognized.source.number for _, recognized in files if recognized is not None}
         lost_source = self._missing_predecessor(members[0], present_numbers)
         previous: KnownSource | None = None
@@ -252,7 +250,7 @@ class _Import:
             except FileNotFoundError:
                 continue
             finally:
-                self._done += candidate.size
+                self._done_bytes += candidate.size
 
     def _import_or_continue(
         self,
@@ -270,16 +268,18 @@ class _Import:
             case Copy(source):
                 self.result.copies.append((candidate.path, source.path))
             case Changed(source, same_bytes):
-                self._changed(candidate, source, same_bytes)
+                self._report_changed(candidate, source, same_bytes)
         return recognized.source, lost_source
 
     def _import_new(self, candidate: Candidate, previous: KnownSource | None, lost: KnownSource | None) -> KnownSource:
         """Import a new file. `previous`: the source that it continues; `lost`: a missing source before it."""
         self.result.counts[candidate.kind].new += 1
         followed_source = previous or lost
-        machine = self._importer._options.machine or self._found.machines.get(candidate.folder, "")
+        machine = self._importer._options.machine or self._contents.machines.get(candidate.folder, "")
         machine = machine or os.path.basename(os.path.abspath(candidate.folder))
-        source = self._new(candidate.path, candidate.kind, machine, followed_source.number if followed_source else 0)
+        source = self._add_source(
+            candidate.path, candidate.kind, machine, followed_source.number if followed_source else 0
+        )
         if previous is None and lost is not None and candidate.kind not in _KINDS_OF_ADS:
             reason = f"the end of {lost.path} was deleted by rotation before it was read"
             self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, reason, 0, 0))
@@ -312,7 +312,7 @@ class _Import:
             file.close()
         return None
 
-    def _changed(self, candidate: Candidate, source: KnownSource, same_bytes: int) -> None:
+    def _report_changed(self, candidate: Candidate, source: KnownSource, same_bytes: int) -> None:
         assert source.read is not None
         reason = (
             f"the part that was imported before has changed: equal up to byte {same_bytes}, different before byte "
@@ -324,16 +324,18 @@ class _Import:
         """Report a problem once, although every import finds it again."""
         refusals = [old for _, old in self._log.read_stream(source.origin.stream) if isinstance(old, e.SourceRefused)]
         if not any((old.line, old.words, old.text) == (line, reason, text) for old in refusals):
-            self._add([self._refusal(source.number, line, reason, text)], kind)
+            self._add_events([self._refusal(source.number, line, reason, text)], kind)
 
     def _refusal(self, source: int, line: int, reason: str, text: str = "") -> e.SourceRefused:
         return e.SourceRefused(self._now, "refused", f"{source}:{line}", source, line, reason, text)
 
-    def _read_rest(self, candidate: Candidate, source: KnownSource, prefix: Prefix, before: KnownSource | None) -> None:
-        """Read a file from the position where reading its source stopped (`before`: the source whose reader continues
-        here)."""
+    def _read_rest(
+        self, candidate: Candidate, source: KnownSource, prefix: Prefix, previous: KnownSource | None
+    ) -> None:
+        """Read a file from the position where reading its source stopped. For a new source, the reader continues from
+        the state of `previous`, the source before it in the same log."""
         read = source.read
-        state = read.state if read is not None else before.read.state if before is not None and before.read else ""
+        state = read.state if read is not None else previous.read.state if previous and previous.read else ""
         lines = read.lines if read is not None else 0
         reader = self._reader(candidate, source, json.loads(state) if state else None, lines)
         head_bytes = head_of(candidate.path, HEAD)  # the file may have been shorter before
@@ -350,7 +352,7 @@ class _Import:
                 break
             if not chunk:
                 if unread_bytes and candidate.kind in PRINTED and isinstance(reader, AdsReader):
-                    self._add(reader.finish(hidden(unread_bytes)), candidate.kind)
+                    self._add_events(reader.finish(hidden(unread_bytes)), candidate.kind)
                     prefix.take(unread_bytes)
                     unread_bytes = b""
                 break
@@ -361,16 +363,16 @@ class _Import:
                 size = len(unread_bytes)
                 if len(unread_bytes) < (LONGEST_TRANSACTION if candidate.kind == "queue" else LONGEST_RECORD):
                     continue
-                events, consumed = [self._too_long(source, reader, unread_bytes)], len(unread_bytes)
+                events, consumed = [self._too_long_record(source, reader, unread_bytes)], len(unread_bytes)
             size = PIECE
             if consumed:
                 prefix.take(unread_bytes[:consumed])
             unread_bytes = unread_bytes[consumed:]
-            self._add(events, candidate.kind)
+            self._add_events(events, candidate.kind)
             if len(self._batch) >= BATCH or prefix.offset - appended_from >= BATCH_BYTES:
                 self._record_progress(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
                 appended_from = prefix.offset
-            self._tell(candidate, bytes_read(prefix.file, prefix.offset))
+            self._report_progress(candidate, bytes_read(prefix.file, prefix.offset))
         is_recorded = read is not None and (read.path, read.left) == (candidate.path, len(unread_bytes))
         if prefix.offset != appended_from or not is_recorded:
             self._record_progress(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
@@ -389,14 +391,14 @@ class _Import:
         reader: SourceReader = getattr(import_module(f"..{module}", __package__), name)(file, state, lines)
         return reader
 
-    def _too_long(self, source: KnownSource, reader: SourceReader, unread_bytes: bytes) -> e.Event:
+    def _too_long_record(self, source: KnownSource, reader: SourceReader, unread_bytes: bytes) -> e.Event:
         line = reader.line + 1
         reader.line += unread_bytes.count(b"\n")
         reason = f"a record that does not end within {len(unread_bytes) >> 20} MiB"
         text = hidden(unread_bytes[:200]).decode("utf-8", "backslashreplace")
         return self._refusal(source.number, line, reason, text)
 
-    def _add(self, events: Sequence[e.Event], kind: str) -> None:
+    def _add_events(self, events: Sequence[e.Event], kind: str) -> None:
         counts = self.result.counts.setdefault(kind, SourceCounts())
         counts.events += len(events)
         for event in events:
@@ -453,6 +455,8 @@ class _Import:
         self.result.counts[self._known[place.source].origin.kind].refused += 1
         return e.SourceRefused(self._now, "refused", event.stimulus, *place, f"it cannot be stored: {reason}", "")
 
-    def _tell(self, candidate: Candidate, read: int) -> None:
+    def _report_progress(self, candidate: Candidate, read: int) -> None:
         if self._progress is not None:
-            self._progress(candidate.path, self._done + min(read, candidate.size), self._total, self.result.events)
+            self._progress(
+                candidate.path, self._done_bytes + min(read, candidate.size), self._total_bytes, self.result.events
+            )
