@@ -33,8 +33,6 @@ _MAX_LINE_BYTES: Final = 1024  #: maximum length of a line of the protocol
 
 
 class _ChirpFailed(Exception):
-    """A request failed; contains the errno."""
-
     def __init__(self, number: int) -> None:
         self.number = number
 
@@ -79,7 +77,6 @@ class Proxy:
         return number
 
     def answer_line(self) -> bytes:
-        """Return the line that follows the answer."""
         return self._stream.readline()
 
     def asked(self, request: str, *arguments: str | int) -> bytes:

@@ -29,14 +29,11 @@ def default_log() -> str:
 
 
 class CommandOutput(NamedTuple):
-    """A command's standard output, standard error and exit code."""
-
     out: str
     err: str
     exit_code: int
 
     def printed(self) -> int:
-        """Print the output and return the exit code."""
         sys.stdout.write(self.out)
         sys.stderr.write(self.err)
         return self.exit_code

@@ -64,8 +64,6 @@ COMMANDS = {name: command_table(name) for name in ("rm", "hold", "release", "sus
 
 
 class JobActionRequest(NamedTuple):
-    """A parsed command line."""
-
     action: Action
     ids: tuple[ClusterOrJob, ...]  #: single jobs, each with its own result and answer
     slots: tuple[str, ...]  #: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise

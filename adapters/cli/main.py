@@ -109,7 +109,6 @@ def _print_safely(text: object) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code."""
     if argv is None:
         tool = os.path.basename(sys.argv[0])
         if tool.startswith("condor_") or tool == "htcondor":

@@ -18,8 +18,6 @@ _STEP = re.compile(r"[-+]\d+", re.ASCII)
 
 
 class PrioRequest(NamedTuple):
-    """A parsed command line."""
-
     priority: int | None  #: the new priority; None if ``step`` changes it
     step: int  #: the number to add to the priority
     selection: JobSelector

@@ -26,8 +26,6 @@ NOTHING_SET = "Transaction failed.  No attributes were set.\n"
 
 
 class EditRequest(NamedTuple):
-    """A parsed command line."""
-
     ids: tuple[ClusterOrJob, ...]
     constraints: tuple[str, ...]  #: as given, or created from the names of owners
     changes: Mapping[str, str]  #: attribute -> its new value, an expression

@@ -148,8 +148,6 @@ COMMAND = command_table("userprio")
 
 
 class UserprioQuery(NamedTuple):
-    """A parsed command line."""
-
     arguments: Arguments
     edit: UserprioChange | None  #: the requested change, if any
     holder: str  #: the submitter whose slots to list; empty: no list

@@ -42,8 +42,6 @@ _LAST_ORDER = 3.4028234663852886e38
 
 
 class UserprioLayout(NamedTuple):
-    """The columns and lines of a table."""
-
     details: frozenset[str] = MOST
     layout: str = ""  #: hierarchical, flat or grouporder; empty: determined by the records
     quotas: bool = False  #: quotas were requested, so their columns are always shown
@@ -151,8 +149,6 @@ def _is_no_group(name: str) -> bool:
 
 
 class _Plan(NamedTuple):
-    """The layout of a table; see ``table``."""
-
     details: frozenset[str]
     lines: list[_Line]
     nested: bool
@@ -329,7 +325,6 @@ def _instant(seconds: float, zone: tzinfo, width: int) -> str:
 
 
 def _format_duration(seconds: float, width: int) -> str:
-    """Format a duration as days+hours:minutes."""
     if seconds <= 0:
         return "<now>".rjust(width)
     days, remaining = divmod(int(seconds), 86400)

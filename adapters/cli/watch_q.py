@@ -154,8 +154,6 @@ _STATES_OF: Final = {
 
 
 class _ExitCondition(NamedTuple):
-    """A condition for exiting, and the exit code."""
-
     grouper: str
     status: str
     code: int

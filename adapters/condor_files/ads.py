@@ -105,8 +105,6 @@ _NO_ATTRIBUTE_TEXT = "not a line of an ad (Name = expression)"
 
 
 class AdsReader:
-    """Reads a file of ads in any format."""
-
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         self._source = source
         self.line = line

@@ -104,7 +104,6 @@ class LogLines:
         """True if the next record is the first of its part, and there is a previous part."""
 
     def state(self) -> State:
-        """Return the state from which another ``LogLines`` continues."""
         name = next((name for name, line_format in self._shapes.items() if line_format is self._using), "")
         state: State = {"at": self._clock.last, "format": name, "near": list(astuple(self._near))}
         return state | {key: value for key, value in self._unread_state().items() if value}

@@ -65,8 +65,6 @@ def _may_start_xml(data: bytes, at: int) -> bool:
 
 
 class JobEventLogReader:
-    """Reads a job event log in any format."""
-
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
         self.line = line
         self._source = source
@@ -155,8 +153,6 @@ class JobEventLogReader:
         form = f"{day}{match['t']}%H:%M:%S" + ("%z" if match["offset"] else "")
         at = self._clock.instant(compiled(form), time_stamp + (match["offset"] or ""))
         return at + int((match["fraction"] or "").ljust(6, "0"))
-
-    # The classic format
 
     def _read_classic(self, data: bytes, at: int, events: list[Event]) -> int:
         """Process the entries up to the last complete one, or all if XML or JSON follows; return their length in
@@ -266,8 +262,6 @@ class JobEventLogReader:
             if reason:
                 events.append(self._source.refused(line, reason, text, self._clock.last))
         self.line += len(lines)
-
-    # Ads
 
     def _read_prologue(self, data: bytes, at: int) -> int:
         """Process a line around the ads of an XML log; return its length in bytes, or 0."""

@@ -241,8 +241,6 @@ _SLOT_COLUMNS = (
 
 
 class AnalyzedSlots(NamedTuple):
-    """The slots with which jobs are matched."""
-
     ads: Sequence[ClassAd]
     signing: Signing  #: returns a job's significant attributes for the negotiator
 

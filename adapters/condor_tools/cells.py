@@ -31,11 +31,9 @@ class CellContext(NamedTuple):
 
     @property
     def owner(self) -> str:
-        """Return the Owner attribute of the user's jobs."""
         return self.me.partition("@")[0]
 
     def context(self) -> Context:
-        """Return the evaluation context for the command's expressions."""
         from ...domain.classad import Context
 
         # random() must return the same values in both passes over a listing, so the time is its seed.

@@ -22,8 +22,6 @@ COMMAND = command_table("history")
 
 
 class HistoryQuery(NamedTuple):
-    """A parsed command line."""
-
     arguments: Arguments
     selection: JobSelector
     since: Expression | None  #: stop at the first job for which this is true

@@ -92,8 +92,6 @@ _JOB_ID = r"(?a)(\d+)(?:\.(\d+))?"
 
 
 class ClusterOrJob(NamedTuple):
-    """A cluster, or a single job."""
-
     cluster: int
     proc: int | None = None
 
@@ -183,6 +181,5 @@ def sort_by_id(ads: Sequence[ClassAd]) -> list[ClassAd]:
 
 
 def chosen_jobs(selection: JobSelector, ads: Iterable[ClassAd], display: CellContext) -> list[ClassAd]:
-    """Return the selected jobs, sorted by cluster and proc."""
     context = display.context()
     return sort_by_id([ad for ad in ads if selection.everything or selection.has(ad, context)])

@@ -39,8 +39,6 @@ class Column(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """Columns and their separators."""
-
     columns: tuple[Column, ...]
     before_row: str = ""
     before: str = " "

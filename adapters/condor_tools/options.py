@@ -114,7 +114,6 @@ class Arguments(NamedTuple):
         return (option for option in self.options if option.name in names)
 
     def has(self, *names: str) -> bool:
-        """Return True if one of these options was given."""
         return any(True for _ in self.every(*names))
 
     def last(self, *names: str) -> GivenOption | None:
@@ -127,7 +126,6 @@ class Arguments(NamedTuple):
         return "" if option is None else option.name
 
     def value(self, name: str, default: str = "") -> str:
-        """Return the value of an option's last occurrence."""
         option = self.last(name)
         return default if option is None else option.values[0]
 

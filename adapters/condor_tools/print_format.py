@@ -41,8 +41,6 @@ _MISSING_SIGNS = " ?*.-_#0"  #: characters that can stand for a missing value
 
 
 class Format(NamedTuple):
-    """A parsed print format."""
-
     layout: Layout
     where: Expression | None
     order: tuple[str, ...]  #: the expressions by which the rows are sorted
@@ -104,7 +102,6 @@ def own_tables(tool: str) -> dict[str, OwnTable]:
 
 @cache
 def own_table(tool: str, view: str) -> Format:
-    """Return a built-in table of a tool, parsed."""
     return _PrintFormatReader(view, False, FUNCTIONS | OWN_FUNCTIONS).read(own_tables(tool)[view].text)
 
 

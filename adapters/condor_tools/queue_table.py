@@ -65,8 +65,6 @@ STATES = {
 
 
 class QueueQuery(NamedTuple):
-    """A parsed command line."""
-
     arguments: Arguments
     view: str  #: ``batch``, ``totals``, ``analysis``, ``custom`` (-af, -format), a name in ``VIEWS``, or an ad format
     selection: JobSelector

@@ -22,8 +22,6 @@ VIEWS = own_tables("status")
 
 
 class StatusQuery(NamedTuple):
-    """A parsed command line."""
-
     arguments: Arguments
     view: str  #: the name of a view in ``VIEWS``
     compact: bool  #: whether to print one line per machine

@@ -19,8 +19,6 @@ MALFORMED = "malformed"
 
 
 class StatusTotals(NamedTuple):
-    """A kind of totals."""
-
     headings: tuple[tuple[str, int], ...]
     key: Callable[[ClassAd], str | None]  #: returns the key of an ad's line; None if the ad is malformed
     sums: Callable[[ClassAd], Sums | None]  #: returns an ad's contribution to the sums

@@ -63,7 +63,6 @@ class ProgressLine:
             print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
-        """Clear the line on a terminal."""
         if self.live and self._told:
             rewrite("", sys.stderr)
 
@@ -135,7 +134,6 @@ def print_colored(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = N
 
 
 def add_colors(text: str, roles: Roles = OUTCOMES) -> str:
-    """Return a text with states and outcomes in colour."""
     pattern = "|".join(sorted(roles, key=len, reverse=True))
     coloured_pattern = rf"(?<![\w./@-])(?:{pattern})(?![\w./@-])"
     return re.sub(coloured_pattern, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)

@@ -37,7 +37,6 @@ class Tool(NamedTuple):
     words_end_it: str = ""  #: not empty if no options may follow the first argument
 
     def usage_error(self, message: str, **values: str) -> ToolEnded:
-        """Return the exception for invalid usage, with this message."""
         usage = usage_of(self.name) if "{usage}" in message else ""
         return ToolEnded(int(self.wrong), message.format(usage=usage, **values))
 
@@ -51,14 +50,12 @@ class Tool(NamedTuple):
 
 
 def tool(name: str) -> Tool:
-    """Return a tool's syntax."""
     head, _, rows = data_text("tools", name).replace("\n    ", " ").partition("\n\n")
     tool_texts = dict(line.encode().decode("unicode_escape").split(": ", 1) for line in head.split("\n"))
     return Tool(name, option_rows(rows.strip().splitlines()), **tool_texts)
 
 
 def usage_of(tool: str) -> str:
-    """Return a tool's help."""
     return data_text("usages", tool)
 
 

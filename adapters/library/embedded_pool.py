@@ -182,8 +182,6 @@ class Pool(Submitters, LogQueries):
                 self._closed = True
                 self._close()
 
-    # Commands
-
     def submit(
         self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
     ) -> int:
@@ -293,8 +291,6 @@ class Pool(Submitters, LogQueries):
         """Set the JobPrio of jobs; jobs with higher values run first."""
         return self.edit(*jobs, user=user, JobPrio=value)
 
-    # Time
-
     @property
     def now(self) -> float:
         """Return the pool's time, in seconds since the epoch."""
@@ -345,8 +341,6 @@ class Pool(Submitters, LogQueries):
         if self._engine.performing:
             raise Refusal("time cannot pass during a call of `behave`: return from it, then call `advance` or `run`")
         return self._engine
-
-    # Queries
 
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs in the queue, as plain values, without undefined attributes.

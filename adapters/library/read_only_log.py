@@ -78,8 +78,6 @@ class Log(LogQueries):
     def _queries(self) -> Queries:
         return Queries(self.url, self._log)
 
-    # The log
-
     @property
     def imported(self) -> bool:
         """Return True if the log was imported from an HTCondor pool's records, and False if Poolbook wrote it."""
@@ -89,8 +87,6 @@ class Log(LogQueries):
     def position(self) -> int:
         """Return the position of the last event."""
         return self._log.head.position
-
-    # Answers
 
     def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs in the queue, as plain values; for an import, of the last recorded queue.
@@ -140,8 +136,6 @@ class Log(LogQueries):
         with self._queries() as queries:
             return queries.usage(by)
 
-    # Verification
-
     def verify(self, decisions: bool = False) -> Verification:
         """Check that the log is unaltered and, if Poolbook wrote it, that every transition is legal.
 
@@ -160,8 +154,6 @@ class Log(LogQueries):
         ...     print(finding.file, finding.line, finding.thing, finding.words)
         """
         return self._queries().audit()
-
-    # Following
 
     def follow(
         self,

@@ -96,7 +96,6 @@ class Child:
         self._process.wait()
 
     def signal(self, number: int) -> None:
-        """Send a signal to the child's process group."""
         if not self._is_released:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)

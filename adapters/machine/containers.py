@@ -49,8 +49,6 @@ class DockerVolume:
 
 @frozen
 class Containers:
-    """The starter's settings for containers."""
-
     docker: tuple[str, ...] = ()  #: the command that runs docker; empty: there is none
     singularity: str = ""  #: the runtime's program
     texts: Mapping[str, str] = field(factory=dict)  #: settings by name: expressions, and literal texts

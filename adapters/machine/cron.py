@@ -136,7 +136,6 @@ class Cron:
                 state.child.kill()
 
     def attributes(self) -> Mapping[str, str]:
-        """Return the attributes that all programs publish now."""
         return {name: text for state in self._states.values() for name, text in state.published.items()}
 
     def next(self) -> int | None:

@@ -33,8 +33,6 @@ _UUIDS: Final = 'join(",", evalInEachContext({}, AvailableGPUs))'
 
 @frozen
 class JobVariables:
-    """The settings that add variables."""
-
     counts: tuple[str, ...] = CPU_COUNTS
     """STARTER_NUM_THREADS_ENV_VARS: variables set to the number of cores unless the job sets them."""
     chirps: str = field(default="Chirp*", metadata=setting("CHIRP_DELAYED_UPDATE_PREFIX", str))

@@ -49,7 +49,6 @@ class MailSettings(Struct, frozen=True):
 
     @classmethod
     def defaults(cls) -> MailSettings:
-        """Return HTCondor's defaults."""
         return cls("", _installed_program("sendmail"), _installed_program("/usr/bin/mail"))
 
     def command(self, mail: Mail) -> Sequence[str]:

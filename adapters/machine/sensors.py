@@ -67,8 +67,6 @@ class CondorLoad(Struct):
 
 
 class Sensors(Struct, frozen=True):
-    """The sensors of this machine."""
-
     _idle: Idle
 
     @classmethod

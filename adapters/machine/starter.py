@@ -53,8 +53,6 @@ def _chirp(configuration: Configuration) -> Chirp | None:
 
 @frozen
 class Starter:
-    """The starter's settings."""
-
     renice: Expression | None = None  #: JOB_RENICE_INCREMENT; None: it is not set
     execute: Mapping[int, str] = field(factory=dict)
     """This pool's directories below EXECUTE and SLOT<N>_EXECUTE, by slot number (0: all other slots)."""

@@ -81,7 +81,6 @@ class Connections:
 
     @property
     def unfinished(self) -> int:
-        """Return the number of bytes of incomplete requests."""
         return self._unfinished
 
     @property
@@ -96,7 +95,6 @@ class Connections:
         return client
 
     def drop(self, client: JsonConnection) -> None:
-        """Close the connection, and discard its waiting requests."""
         if self._clients.pop(client.connection.fileno(), None) is None:
             return
         self._forget(client)
@@ -111,7 +109,6 @@ class Connections:
             self.drop(min(self._clients.values(), key=lambda c: (bool(c.waiting or c.unsent), c.heard)))
 
     def receive(self, client: JsonConnection) -> None:
-        """Receive data from a client."""
         try:
             piece = client.connection.recv(_PIECE)
         except BlockingIOError:
@@ -135,7 +132,6 @@ class Connections:
         self._keep(client, incomplete)
 
     def _finish(self, client: JsonConnection, line: bytes) -> None:
-        """Queue a completed request."""
         if client.refused:
             client.refused = False
             return

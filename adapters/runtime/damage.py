@@ -47,7 +47,6 @@ def raise_if_damaged(url: str, error: BaseException | None) -> None:
 
 
 def _views_equal_log(url: str, path: str) -> bool:
-    """Return True if the views in the file equal views rebuilt from the log."""
     with closing(open_log(url, create=False, read_only=True)) as log, closing(open_tables(None)) as rebuilt:
         catch_up(log, rebuilt)
         try:

@@ -43,8 +43,6 @@ class Engine(LogWriter):
         super().load()
         agenda.plan_agendas(self._moment())
 
-    # Deciding
-
     def _decide_all(self, stimuli: Sequence[s.Stimulus], now: int, events: list[Event]) -> list[StimulusResult]:
         """Decide each stimulus, and then the timed actions that are due at the same time."""
         answers = super()._decide_all(stimuli, now, events)
@@ -97,8 +95,6 @@ class Engine(LogWriter):
     def busy(self) -> bool:
         """Return True if jobs are running or may start soon; see `agenda.is_busy`."""
         return agenda.is_busy(self._moment())
-
-    # The world
 
     def recover(self) -> None:
         """Determine what happened to the running activations and backfill clients since the log was last written, and

@@ -127,8 +127,6 @@ class LocalWorld(World):
         if os.geteuid() == 0:
             self._users = JobUsers(self._folder, refuses_root)
 
-    # The machine
-
     def configure(self, configuration: Configuration) -> None:
         """Apply a configuration: its sensors, including STARTD_CRON jobs, and its settings for starting jobs. If
         ``check`` raises `ConfigError`, change nothing."""
@@ -190,8 +188,6 @@ class LocalWorld(World):
 
     def _mailed(self, mail: Mail, failure: str) -> None:
         self._news.append(MailHandled(f"mail-{mail.key}", mail.key, failure))
-
-    # Jobs
 
     def claimed(self) -> frozenset[str]:
         """Return the log's activations in this directory: those running under its supervisor, and those whose end it

@@ -62,7 +62,6 @@ class StimulusResult:
 
     @property
     def value(self) -> Any:
-        """Return the answer."""
         return msgspec.json.decode(self.text)
 
 
@@ -88,8 +87,6 @@ class LogWriter:
     _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
     unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
     _refused_at: int | None = None  #: when the last append failed, by the world's clock
-
-    # The state
 
     @property
     def state(self) -> State:
@@ -142,8 +139,6 @@ class LogWriter:
         """Return an id, unique in the log, for a stimulus that the pool creates."""
         self._serial += 1
         return f"{kind}-{self.state.position + 1}-{self._serial}"
-
-    # Deciding
 
     def handle(self, stimuli: Sequence[s.Stimulus], patience: EvaluationBudget | None = None) -> list[StimulusResult]:
         """Decide `stimuli` and their immediate consequences, append the events, and perform the effects.
@@ -241,8 +236,6 @@ class LogWriter:
         if readings is None:
             readings = self._readings[machine] = self.world.sense(machine)
         return readings
-
-    # The world
 
     def _perform_effects(self) -> None:
         """Perform effects in the order of the log. Effects of a nested request (which a virtual job's behaviour can

@@ -44,7 +44,6 @@ class _Unpickler(pickle.Unpickler):
 
 
 def pickle_state(state: State) -> bytes:
-    """Return a state as bytes."""
     written = io.BytesIO()
     _Pickler(written, pickle.HIGHEST_PROTOCOL).dump(state)
     return written.getvalue()

@@ -59,7 +59,6 @@ class _PendingRequest:
     warnings: list[str] | None = None  #: the warnings about a submit file that this server read
 
     def reply(self, answer: StimulusResult) -> None:
-        """Send the client the result."""
         extra = {} if self.warnings is None else {"warnings": self.warnings}
         if answer.refusal:
             self.client.answer(RequestRefused(answer.refusal, (), answer.code, answer.tool).as_answer() | extra)
@@ -142,8 +141,6 @@ class PoolServer:
         for end in (self._wake_in, self._wake_out):
             end.setblocking(False)
         self.world.watch(self._wake_in.fileno(), self._woken)
-
-    # Sockets
 
     def _listen(self) -> None:
         try:
@@ -245,8 +242,6 @@ class PoolServer:
                 f"separate pool"
             )
 
-    # Serving
-
     def begin(self) -> None:
         """Update the log's subscribers, recover running jobs, start idle jobs, and then listen for clients, so that
         each is answered immediately. The pool's configuration is in the log before the first client reads it."""
@@ -309,7 +304,6 @@ class PoolServer:
                 self._refuse([], error)
 
     def _ask_machine(self, request: ReadConfiguration | ComeBack) -> dict[str, Any]:
-        """Execute a request to this machine and return the reply."""
         if self.point is None:
             return {"refusal": "this pool is part of a program: only the program can add machines and configure them"}
         try:
@@ -367,7 +361,6 @@ class PoolServer:
             self._decide_alone(ready.request, ready.budget, ready)
 
     def _refuse(self, requests: Sequence[_PendingRequest], error: LogError) -> None:
-        """Answer requests that could not be appended with the error."""
         for request in requests:
             request.client.answer({"error": str(error)})
         if not self._warned and not requests:

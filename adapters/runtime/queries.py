@@ -119,8 +119,6 @@ class Queries:
         row = self.views.connection.execute("SELECT settings FROM pool").fetchone()
         return row is not None and f'"{_IMPORTED}"' in row[0]
 
-    # Jobs
-
     def queue(self, selection: JobSelection = ALL, at: int | None = None, rejections: bool = False) -> QueueAds:
         """Return the jobs in the queue; for an imported log, in the queue at a time or in the last recorded queue. With
         `rejections`, the ads of idle jobs include the reason for their rejection. Raise `NotRecorded` for a past time
@@ -226,8 +224,6 @@ class Queries:
             ads = epochs(self.log.read())
         return map(ad_of, ads if forwards else reversed(list(ads)))
 
-    # Slots and daemons
-
     def slots(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
         """Yield the slots' ads as they are published at an instant in seconds."""
         from .archived_ads import slot_ads
@@ -244,8 +240,6 @@ class Queries:
         if kind not in ("Machine", ""):
             raise NotRecorded(f"{safe_url(self.url)} was imported, and the imported records only have slots")
         return self.slots(now, timezone)
-
-    # Users
 
     def negotiator(self, name: str) -> str:
         """Return the named negotiator; the only one if the name is empty. Raise `NoNegotiator` if the name is unknown,
@@ -315,8 +309,6 @@ class Queries:
             raise ValueError(f"{by!r} is not a key of usage; use one of {', '.join(USAGE_STATEMENTS)}")
         return self.views.usage(by)
 
-    # Steps
-
     def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Runs:
         """Return the runs of jobs between two instants, or only the runs that were evicted then."""
         from ...replay.runs.of_log import runs_of
@@ -362,8 +354,6 @@ class Queries:
         events = lru_cache(1)(lambda cluster: job_events(self.log, cluster))
         next_cycle, pool = NextCycle(self.log.read), self.views.pool().name
         return lambda cluster, proc: analyze_rejection(events(cluster), cluster, proc, next_cycle)._replace(pool=pool)
-
-    # The log as a whole
 
     def verify(self, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
         """Check the seal and every event: see ``log_verification.verified``."""

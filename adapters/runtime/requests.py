@@ -55,8 +55,6 @@ class SubmitDescription(NamedTuple):
 
 
 class Submitted(NamedTuple):
-    """An accepted submission."""
-
     cluster: int
     jobs: int
     warnings: Sequence[str]  #: lines for the user
@@ -96,5 +94,4 @@ def view_of_disk(folder: str) -> list[str]:
 
 
 def new_id() -> str:
-    """Return a unique id for a request."""
     return f"{time.time_ns():x}-{os.urandom(4).hex()}"

@@ -158,8 +158,6 @@ class ExecutionPoint:
         if wait:
             self.world.warm_up()
 
-    # After a drain
-
     def _follow(self, first: int, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, DrainBegan) and event.machine == self.name:

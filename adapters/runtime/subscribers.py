@@ -87,8 +87,6 @@ class ViewKeeper:
             self._thread.start()
         self._asked.set()
 
-    # In the thread
-
     def _work(self) -> None:
         ending = False
         while not ending:

@@ -200,7 +200,6 @@ class ScenarioSensors:
             self.lasting = _merge(self.lasting, step.attributes, slots, now)
 
     def readings(self) -> Readings:
-        """Return all current readings."""
         readings = self.lasting
         for line, line_readings in self.passing.items():
             load = "LoadAvg" in self._names[line] and not line_readings.slots

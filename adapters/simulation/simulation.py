@@ -134,7 +134,6 @@ class Simulation:
         self.remote_schedds.hear(events)
 
     def claimed(self) -> list[Slot]:
-        """Return the claimed slots."""
         return [slot for slot in self.engine.state.slots.values() if slot.claim is not None]
 
     def owner(self, job: str) -> str:
@@ -165,7 +164,6 @@ class RemoteSchedds:
     _ending: dict[str, str] = field(factory=dict)  #: slot -> the claim that ends with its job
 
     def number(self) -> int:
-        """Return a new number for a claim or job."""
         self._serial += 1
         return self._serial
 

@@ -57,8 +57,6 @@ def disagreement(mark: Head | None, head: Head, sealed: Sealed) -> str | None:
 
 
 class Mark:
-    """The mark of a log that is open for writing."""
-
     def __init__(self, path: str) -> None:
         """Open or create the file. Raise `LogUnavailable` if it cannot be created or written."""
         self.path = path

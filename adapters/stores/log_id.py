@@ -13,7 +13,6 @@ from ...domain.ports.log import ID_LENGTH, EventStore
 
 
 def new_log_id() -> str:
-    """Return a unique id for a new log."""
     return os.urandom(ID_LENGTH // 2).hex()
 
 

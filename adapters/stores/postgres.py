@@ -74,8 +74,6 @@ def _translate_errors(name: str) -> Iterator[None]:
 
 
 class PostgresRecorder(SqlRecorder):
-    """A log in a schema."""
-
     def __init__(self, datastore: PostgresDatastore, name: str) -> None:
         self.name = name
         self._datastore = datastore

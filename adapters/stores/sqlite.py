@@ -86,8 +86,6 @@ def _decode_any_bytes(stored_bytes: bytes) -> str:
 
 
 class SQLiteRecorder(SqlRecorder):
-    """A log in an SQLite file."""
-
     def __init__(self, uri: str, name: str, *, read_only: bool = False, lenient: bool = False) -> None:
         """Store the arguments; open no connection yet. `read_only` and `lenient`: see `open_sqlite`."""
         self.name = name

@@ -149,8 +149,8 @@ class StoredLog:
             count = next_count(rows)
 
     def _verified_rows(self, after: int, upto: int) -> Iterator[list[Row]]:
-        """Yield the rows of complete appends, from the one with the event after `after` to the one with `upto`. Raise
-        `LogDamaged` at the first whose seal is broken."""
+        """Yield the rows of complete appends, from the append with the event after `after` to the one with `upto`.
+        Raise `LogDamaged` at the first append whose seal is broken."""
         start, _, _, digest = self._recorder.last_append(after) or (0, 0, 0, GENESIS)
         rows: list[Row] = []  # fetched, but not yet checked
         for fetched_rows in self._rows(start, self._head.position):

@@ -67,8 +67,6 @@ def _checked_head(tables: LogRecorder, problems: list[Problem]) -> Head | None:
 
 
 class _Walk:
-    """A walk over appends and events in parallel."""
-
     def __init__(self, tables: LogRecorder) -> None:
         self._tables = tables
         self._versions: dict[str, int] = {}

@@ -36,8 +36,6 @@ class VolumeFacts:
 
 @frozen
 class MachineFacts:
-    """This machine."""
-
     cores: int
     memory: int  #: with `cores`, the default size of a pool
     granted_cores: float | None = None  #: with `granted_memory`, the limits of this process's control groups
@@ -53,8 +51,6 @@ class MachineFacts:
 
 @frozen
 class Settings:
-    """The configuration."""
-
     files: tuple[str, ...] = ()  #: empty: this machine has no policy
     named: str = ""  #: the option or variable that names the files
     error: str = ""
@@ -77,8 +73,6 @@ class UnmatchedJobs:
 
 @frozen
 class LogFacts:
-    """The log."""
-
     url: str
     there: bool = False
     error: str = ""
@@ -108,8 +102,6 @@ class DoctorFacts:
 
 
 class Level(StrEnum):
-    """The severity of a finding."""
-
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"

@@ -140,13 +140,11 @@ def read_exactly(file: Content, size: int) -> bytes:
 
 
 def head_of(path: str, size: int) -> bytes:
-    """Return the first `size` bytes of the content."""
     with open_content(path) as file:
         return lasting(read_exactly(file, size))
 
 
 def length_of(path: str) -> int:
-    """Return the readable length of the content in bytes."""
     with open_content(path) as file:
         if isinstance(file, UnpackedFile):
             return sum(map(len, pieces(file)))

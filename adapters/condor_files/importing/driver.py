@@ -65,8 +65,6 @@ class Options:
 
 @define
 class SourceCounts:
-    """The counts for one kind of source."""
-
     files: int = 0
     new: int = 0  #: files that were not in the log before
     lines: int = 0
@@ -199,8 +197,6 @@ def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[
 
 
 class _Import:
-    """A single run of the importer."""
-
     def __init__(self, importer: Importer, contents: FolderContents, now: int, progress: Progress | None) -> None:
         self._importer = importer
         self._log = importer._log
@@ -321,7 +317,6 @@ class _Import:
         self._report_once(source, candidate.kind, 0, reason, candidate.path)
 
     def _report_once(self, source: KnownSource, kind: str, line: int, reason: str, text: str = "") -> None:
-        """Report a problem once, although every import finds it again."""
         refusals = [old for _, old in self._log.read_stream(source.origin.stream) if isinstance(old, e.SourceRefused)]
         if not any((old.line, old.words, old.text) == (line, reason, text) for old in refusals):
             self._add_events([self._refusal(source.number, line, reason, text)], kind)

@@ -143,8 +143,6 @@ class UserLogs:
         elif event.target != "Claimed/Suspended":
             self._leaving.pop(event.slot, None)
 
-    # Jobs that wait
-
     def on_submitted(self, event: e.ClusterSubmitted) -> Iterator[Entry]:
         cluster = LoggedCluster(event)
         if cluster.path == "":
@@ -262,8 +260,6 @@ class UserLogs:
                 yield cluster, event.procs, ATTRIBUTE, body
         for note in event.notes:
             yield cluster, event.procs, GENERIC, event_text.generic(note)
-
-    # Jobs that run
 
     def on_activated(self, event: e.JobActivated) -> None:
         cluster = self._clusters.get(event.cluster)

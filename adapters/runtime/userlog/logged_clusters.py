@@ -72,8 +72,6 @@ class LoggedCluster:
         path = os.path.normpath(os.path.join(self.string(proc, "Iwd"), log)) if log else ""
         return "" if path == NOWHERE else path
 
-    # Attributes
-
     def value(self, proc: int, name: str) -> str:
         """Return the current text of an attribute, or an empty string if it is not set."""
         for procs, changes in reversed(self._edits):
@@ -146,8 +144,6 @@ class LoggedCluster:
             if contains_proc(procs, proc):
                 ad.update(changes)
         return ad
-
-    # What jobs use
 
     def update_sizes(self, proc: int, image: int, resident: int) -> Numbers | None:
         """Store the sizes of a job's processes, in KiB (an image of 0 is unknown). Return them if they have changed."""
@@ -231,7 +227,6 @@ def place(slot: str, machine: str, ad: Ad) -> Place:
 
 
 def changed_place(old_place: Place, changes: Ad) -> Place:
-    """Return the slot after its ad changed."""
     changed_offers = {name: text for name, text in changes.items() if name in old_place.offers and text}
     ad = {**old_place.ad, **changes}
     return Place(old_place.slot, old_place.machine, {**old_place.offers, **changed_offers}, old_place.assigned, ad)

@@ -202,8 +202,6 @@ class UserLogWriter:
             self._append(file, text)
         self._done()
 
-    # One batch
-
     def _texts(self, events: Iterable[tuple[int, Event]]) -> dict[LogFile, bytes]:
         parts: dict[LogFile, list[str]] = {}
         for position, event in events:
@@ -242,8 +240,6 @@ class UserLogWriter:
                 missing_text = text  # the file cannot be read: appending either reports the reason or succeeds
             self._append(file, missing_text)
         self._done()
-
-    # The progress
 
     def _done(self) -> None:
         progress = self._progress
