@@ -76,13 +76,13 @@ LINE_INDENT = 4
 """The indentation of continuation lines."""
 
 
-def _print_life(answer: Answer) -> None:
+def _print_history(answer: Answer) -> None:
     from ...replay.why import dated_line
 
     print()
     for sentence in answer.life:
-        indent = len(instant(sentence.at, here())) + 2
-        print_colored(folded(visible(dated_line(sentence, here())), width_of(), indent), STATES)
+        indent = len(instant(sentence.at, local_timezone())) + 2
+        print_colored(folded(visible(dated_line(sentence, local_timezone())), width_of(), indent), STATES)
 
 
 def _suggested_commands(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:

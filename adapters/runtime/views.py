@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NoReturn
 from ...projections.checkpoint import BEGINNING, Checkpoint, fingerprint, read_checkpoint, write_checkpoint
 from ...projections.schema import APPLICATION_ID, create, is_current
 from ...projections.views import Views
-from ..stores.fast_head import read_head
+from ..stores.fast_head import head_of
 from ..stores.location import locate
 from ..stores.sqlite_files import is_trusted, make_private, reading_uri
 
@@ -83,7 +83,7 @@ def views_current(url: str) -> Views:
     """Return the current views of the log at `url`, as a snapshot. Close them after use. Raise `LogError` if the log
     does not exist, `LogUnavailable` if the log or its views cannot be read."""
     path = views_path(url)
-    head = read_head(url)
+    head = head_of(url)
     if head is not None:
         location = locate(url)
         log = location.place if location.kind == "sqlite" else ""

@@ -9,7 +9,7 @@ from .location import locate
 from .sqlite_files import is_read_as_immutable, reading_uri, state_of
 
 
-def read_head(url: str) -> tuple[int, int, str] | None:
+def head_of(url: str) -> tuple[int, int, str] | None:
     """Return epoch, position and digest of the log at `url` (the fields of `Head`), or None if there is none. This
     loads neither events nor codec, and for an SQLite log only sqlite3. Raise `LogError` in the same cases as opening
     the log for reading."""

@@ -48,7 +48,7 @@ class StoreRecorder(ApplicationRecorder):
         `IntegrityError` if a version is not the next of its stream."""
         if not stored_events:
             return []
-        with self._store.writing():
+        with self._store.begin_write():
             head = head_in(self._store)
             batch = self._batch(head, stored_events)
             self._store.append(head, Head(head.epoch, batch.last, seal(head.digest, FORMAT, head.epoch, batch)), batch)
@@ -56,7 +56,7 @@ class StoreRecorder(ApplicationRecorder):
 
     def _batch(self, head: Head, events: Sequence[StoredEvent]) -> AppendBatch:
         batch = AppendBatch(head.position + 1, [], [], [], [])
-        versions = self._store.versions({str(event.originator_id) for event in events})
+        versions = self._store.last_versions({str(event.originator_id) for event in events})
         for event in events:
             stream, version = str(event.originator_id), event.originator_version
             last_version = versions.get(stream)
@@ -82,7 +82,7 @@ class StoreRecorder(ApplicationRecorder):
         desc: bool = False,
         limit: int | None = None,
     ) -> Sequence[StoredEvent]:
-        events = [StoredEvent(*row[1:]) for row in self._store.chunk_of(str(originator_id), 0, _LAST, _LAST)]
+        events = [StoredEvent(*row[1:]) for row in self._store.read_stream_rows(str(originator_id), 0, _LAST, _LAST)]
         after_version, last_version = -1 if gt is None else gt, _LAST if lte is None else lte
         chosen_events = [event for event in events if after_version < event.originator_version <= last_version]
         return (chosen_events[::-1] if desc else chosen_events)[:limit]
@@ -98,7 +98,7 @@ class StoreRecorder(ApplicationRecorder):
     ) -> Sequence[Notification]:
         after = 0 if start is None else start - inclusive_of_start
         chosen: list[Notification] = []
-        while len(chosen) < limit and (rows := self._store.chunk(after, _LAST if stop is None else stop, limit)):
+        while len(chosen) < limit and (rows := self._store.read_rows(after, _LAST if stop is None else stop, limit)):
             for after, stream, version, topic, state in rows:  # the next chunk starts after it
                 if not topics or topic in topics:
                     chosen.append(Notification(stream, version, topic, state, after))

@@ -14,7 +14,7 @@ import pytest
 
 from poolbook import Pool
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.stores.fast_head import read_head
+from poolbook.adapters.stores.fast_head import head_of
 from poolbook.adapters.stores.log_paths import WriterLock
 
 Finding = list[dict[str, str]]
@@ -224,11 +224,11 @@ def test_the_logs_writer_and_leftover_processes_are_found(folder: Path, doctor: 
 
 def test_an_imported_log_is_checked_as_an_import(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["import", str(ROOT / "docs/examples/owner-return"), "-log", "audit.db"])
-    before = read_head("audit.db")
+    before = head_of("audit.db")
     capsys.readouterr()
     assert main(["doctor", "-log", "audit.db"]) == 0
     assert "imported records" in capsys.readouterr().out
-    assert read_head("audit.db") == before
+    assert head_of("audit.db") == before
 
 
 def test_wrong_usage_is_explained(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.stores.fast_head import read_head
+from poolbook.adapters.stores.fast_head import head_of
 from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
@@ -52,7 +52,7 @@ def test_every_event_is_read_and_belongs_to_its_stream(log: Path) -> None:
     reader = open_log(str(log), create=False, read_only=True)
     streams = [line.split("\t")[1] for line in content_of(log).splitlines()[:-1]]
     assert [repr(event.stream) for _, event in reader.read()] == streams
-    assert read_head(str(log)) == (reader.head.epoch, reader.head.position, reader.head.digest)
+    assert head_of(str(log)) == (reader.head.epoch, reader.head.position, reader.head.digest)
 
 
 def test_todays_version_can_continue_it(log: Path) -> None:

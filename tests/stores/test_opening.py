@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.stores import log_paths as beside
-from poolbook.adapters.stores.fast_head import read_head
+from poolbook.adapters.stores.fast_head import head_of
 from poolbook.adapters.stores.location import EXTRA, Location, locate
 from poolbook.adapters.stores.opening import mark_of, open_log, verify_seal
 from poolbook.domain.ports.log import Head, LogDamaged, LogError, LogNewer, LogUnavailable
@@ -72,7 +72,7 @@ def test_a_missing_log_is_named(tmp_path: Path) -> None:
             open_log(url, create=False)
         with pytest.raises(LogError, match="there is no log at"):
             verify_seal(url)
-        assert read_head(url) is None
+        assert head_of(url) is None
     with pytest.raises(LogError, match=r"its folder .* is missing; create it first"):
         open_log(str(tmp_path / "no" / "x.db"), create=True)
     assert list(tmp_path.iterdir()) == []
@@ -92,7 +92,7 @@ def test_a_file_of_another_kind_is_refused_and_unchanged(tmp_path: Path, content
             open_log(str(path), create=create)
     assert verify_seal(str(path)) != []
     with pytest.raises(LogDamaged):
-        read_head(str(path))
+        head_of(str(path))
     assert path.read_bytes() == content
 
 
@@ -117,7 +117,7 @@ def test_a_log_of_a_later_version_is_rejected(durable: Place) -> None:
     with pytest.raises(LogNewer):
         log.refresh()
     with pytest.raises(LogNewer):
-        read_head(durable.url)
+        head_of(durable.url)
 
 
 def test_an_empty_file_becomes_a_log(tmp_path: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_log_may_have_any_file_name(tmp_path: Path) -> None:
     for name in ("a b", "100%", "what?mode=memory#x", ":memory:", "Grüße", "mode=memory"):
         open_log(str(tmp_path / name), create=True).append(samples(2))
         assert (tmp_path / name).stat().st_size > 0
-        assert read_head(str(tmp_path / name)) is not None
+        assert head_of(str(tmp_path / name)) is not None
 
 
 def test_a_log_in_memory_disappears_with_its_last_user() -> None:
@@ -152,21 +152,21 @@ def test_a_log_in_memory_disappears_with_its_last_user() -> None:
     assert open_log("memory:one", create=False).head == log.head
     assert open_log("memory:", create=True).head.position == 0
     del log
-    assert read_head("memory:one") is None
+    assert head_of("memory:one") is None
 
 
 @pytest.mark.parametrize("kind", DURABLE)
 def test_head_of_is_the_head(kind: str, tmp_path: Path) -> None:
     with place_of(kind, tmp_path) as place:
-        assert read_head(place.url) is None
+        assert head_of(place.url) is None
         log = place.open()
         log.raise_epoch("w", AT, "s")
         log.append(samples(7))
-        head = read_head(place.url)
+        head = head_of(place.url)
         assert head is not None
         assert Head(*head) == log.head
         log.close()
-        assert read_head(place.url) == head
+        assert head_of(place.url) == head
 
 
 def loaded_modules(program: str, *names: str) -> set[str]:
@@ -211,7 +211,7 @@ def test_a_log_on_a_server_without_the_libraries_is_rejected_with_the_fix(
 ) -> None:
     monkeypatch.setitem(sys.modules, library, None)  # as if it were not installed: Python's own way to say so
     operations: list[Callable[[str], object]] = [
-        read_head, verify_seal, beside.log_paths, lambda url: open_log(url, create=True)
+        head_of, verify_seal, beside.log_paths, lambda url: open_log(url, create=True)
     ]  # fmt: skip
     for operation in operations:
         with pytest.raises(LogError, match=rf"needs {library}.* pip install 'poolbook\[postgres\]'"):

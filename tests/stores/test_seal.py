@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from poolbook.adapters.stores.fast_head import read_head
+from poolbook.adapters.stores.fast_head import head_of
 from poolbook.adapters.stores.head_witness import disagreement, read_mark
 from poolbook.adapters.stores.sqlite import open_sqlite
 from poolbook.adapters.stores.verification import MAX_PROBLEMS, find_problems
@@ -283,7 +283,7 @@ def test_a_damaged_schema_is_reported(sqlite: Place) -> None:
     for place in schema:
         sqlite.file.write_bytes(content[:place] + bytes([content[place] ^ 0xFF]) + content[place + 1 :])
         sqlite.problems()
-        for call in (lambda: list(sqlite.open(create=False, read_only=True).read()), lambda: read_head(sqlite.url)):
+        for call in (lambda: list(sqlite.open(create=False, read_only=True).read()), lambda: head_of(sqlite.url)):
             with suppress(LogError):
                 call()
 
