@@ -6,12 +6,10 @@ from __future__ import annotations
 import errno
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from threading import Timer
 from time import monotonic
 from typing import IO
 
@@ -61,18 +59,21 @@ def read_input() -> str:
 def output_of(argv: Sequence[str], folder: Path, seconds: float) -> str:
     """Return the output of a program, whatever its exit code. Raise `OSError` if the program cannot be started, does
     not end in time, or writes more than `text_of` accepts; in the last two cases, kill the program and its children."""
+    import subprocess
+    from threading import Timer
+
     until = monotonic() + seconds
     with subprocess.Popen(
         argv, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True
     ) as process:
-        timer = Timer(seconds, _kill, (process,))
+        timer = Timer(seconds, _kill, (process.pid,))
         timer.start()
         try:
             assert process.stdout is not None
             text = text_of(process.stdout, argv[0])
             process.wait()
         except BaseException:
-            _kill(process)
+            _kill(process.pid)
             raise
         finally:
             timer.cancel()
@@ -81,6 +82,6 @@ def output_of(argv: Sequence[str], folder: Path, seconds: float) -> str:
     return text
 
 
-def _kill(process: subprocess.Popen[bytes]) -> None:
+def _kill(group: int) -> None:
     with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
+        os.killpg(group, signal.SIGKILL)

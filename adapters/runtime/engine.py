@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from attrs import define
 from msgspec.structs import replace
 
 from ...domain.decide import Refusal, agenda
@@ -33,7 +33,7 @@ _NAMES: dict[type[s.Stimulus], str] = {
 """Prefixes of the ids of stimuli that the pool itself creates."""
 
 
-@define
+@dataclass(eq=False, repr=False)
 class Engine(LogWriter):
     executing: bool = True  #: whether jobs run; if not, requests are decided, but jobs are not matched
     matching: bool = True  #: whether the pool negotiates and claims for its own queue

@@ -13,15 +13,15 @@ import gc
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from itertools import islice
 from typing import Any
 
 import msgspec
-from attrs import define, field
 
 from ...domain.decide import Refusal, Tables, decide
-from ...domain.events import Event
+from ...domain.events import Event, JobExited, JobsEdited, JobsTransitioned
 from ...domain.fold.evolve import fold
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import Benchmark, Forget, Send, Signal, Start, StartClient, effects
@@ -29,7 +29,6 @@ from ...domain.ports.log import EventStore
 from ...domain.ports.sensor_readings import Readings
 from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
-from ...domain.schedd.leave_queue import jobs_to_evaluate
 from ...domain.state.caches import Caches
 from ...domain.state.job_ad import expanded_ad
 from ...domain.state.pool_settings import TRANSFER_LIMITS
@@ -48,10 +47,10 @@ _REPORTED_ONCE = (
     | s.BackfillRunning
     | s.BackfillEnded
 )  #: what the world says once and will not say again
+_ENDING = JobExited | JobsEdited | JobsTransitioned  #: the events after which jobs may leave the queue
 
 
-@define
-class StimulusResult:
+class StimulusResult(msgspec.Struct):
     """The result of a stimulus: its answer, the reason for its rejection, or the jobs to evaluate first."""
 
     text: str = "null"  #: the answer as JSON; for a command about many separate jobs it can be megabytes long
@@ -65,7 +64,7 @@ class StimulusResult:
         return msgspec.json.decode(self.text)
 
 
-@define
+@dataclass(eq=False, repr=False)
 class LogWriter:
     """Owns one state and writes one log."""
 
@@ -74,18 +73,20 @@ class LogWriter:
     tables: Tables | None = None
     snapshot: Snapshot | None = None  #: stores the state between two starts
     zone: tzinfo = UTC  #: the time zone of the machines' local times (ClockMin, ClockDay)
-    _state: State = field(factory=State)
-    _caches: Caches = field(factory=Caches)  #: values computed from the state; discarded together with it
+    _state: State = field(default_factory=State)
+    _caches: Caches = field(default_factory=Caches)  #: values computed from the state; discarded together with it
     _stale: bool = True  #: whether the log must be folded again: it was not read yet, or an append has failed
-    _subscribers: list[Subscriber] = field(factory=list)
+    _subscribers: list[Subscriber] = field(default_factory=list)
     _serial: int = 0
     _clock_lead: int = 0
-    _untold: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
+    _untold: deque[tuple[int, Sequence[Event]]] = field(default_factory=deque)
     _publishing: bool = False
-    _unperformed: deque[tuple[int, Sequence[Event]]] = field(factory=deque)
+    _unperformed: deque[tuple[int, Sequence[Event]]] = field(default_factory=deque)
     performing: bool = False  #: whether effects are being performed
-    _readings: dict[str, Readings] = field(factory=dict)  #: of this instant, by machine: each is asked once
-    unlogged: list[s.Stimulus] = field(factory=list)  #: what the log could not take: it is said again at the next wait
+    _readings: dict[str, Readings] = field(default_factory=dict)  #: of this instant, by machine: each is asked once
+    unlogged: list[s.Stimulus] = field(
+        default_factory=list
+    )  #: what the log could not take, until the next wait
     _refused_at: int | None = None  #: when the last append failed, by the world's clock
 
     @property
@@ -194,9 +195,11 @@ class LogWriter:
     def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
         """Remove jobs from the queue that ended, or changed after their end, in the events from ``looked`` on. Return
         the new number of events."""
-        jobs = jobs_to_evaluate(self.state, islice(events, looked, None))
-        if jobs:
-            self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
+        if any(isinstance(event, _ENDING) for event in islice(events, looked, None)):
+            from ...domain.schedd.leave_queue import jobs_to_evaluate
+
+            if jobs := jobs_to_evaluate(self.state, islice(events, looked, None)):
+                self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
         return len(events)
 
     def _publish(self) -> None:

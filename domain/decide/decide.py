@@ -2,101 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, tzinfo
-from typing import Any
+from typing import Any, Final
 
 from ..decision.draft import Draft, Tables
 from ..events import BackfillExited, Event, JobSignalled, SlotEvent
-from ..negotiator import submitter_commands
 from ..ports import stimuli as s
 from ..ports.fabric import Fabric
 from ..ports.sensor_readings import Sense, no_readings
-from ..schedd import (
-    claims,
-    deferred_starts,
-    factories,
-    job_commands,
-    job_deferral,
-    job_edits,
-    job_processes,
-    leave_queue,
-    notification,
-    periodic_policy,
-    run_now,
-)
-from ..startd import backfill, draining, machines, periodic_evaluation, shutdown, vacating
-from ..startd.public_ad import PublishedSlots
 from ..state.caches import Caches
 from ..state.state import AccessPoint, ExecutionPoint, LogState, State
-from . import agenda, founding, timers
 from .delivery import SLOT_MESSAGES, InOneLog
+from .rules import Rules
 
-# These rules take a long time to import, and many commands do not need them.
-
-
-def _configure_pool(draft: Draft[State], stimulus: s.ConfigurePool) -> None:
-    from .pool_configuration import configure_pool
-
-    configure_pool(draft, stimulus)
-
-
-def _submit(draft: Draft[State], stimulus: s.Submit) -> None:
-    from ..schedd.job_submission import submit
-
-    submit(draft, stimulus)
-
-
-def _negotiate(draft: Draft[State], stimulus: s.Negotiate) -> None:
-    from ..negotiator.matches import negotiate
-
-    negotiate(draft, stimulus, PublishedSlots)
-
-
-def _defragment(draft: Draft[State]) -> None:
-    from ..defrag.poll import defragment
-
-    defragment(draft, PublishedSlots)
-
-
-_RULES: dict[type[s.Stimulus], Callable[..., Any]] = {
-    s.FoundPool: founding.found_pool,
-    s.AddMachine: machines.add_machine,
-    s.RemoveMachine: machines.remove_machine,
-    s.Reconfigure: machines.reconfigure,
-    s.ConfigurePool: _configure_pool,
-    s.Drain: draining.drain_machine,
-    s.CancelDrain: draining.cancel_drain,
-    s.ShutDown: shutdown.shut_down,
-    s.Submit: _submit,
-    **dict.fromkeys(s.JOB_COMMANDS.values(), job_commands.act_on_jobs),
-    s.RunNow: run_now.run_now,
-    s.Edit: job_edits.edit_jobs,
-    s.SetSubmitter: submitter_commands.set_submitter,
-    s.ResetUsage: submitter_commands.reset_usage,
-    s.DeleteSubmitter: submitter_commands.delete_submitter,
-    s.VacateSlot: vacating.vacate_slot,
-    s.SuspendClaim: vacating.suspend_slot,
-    s.ContinueClaim: vacating.continue_slot,
-    **SLOT_MESSAGES,
-    s.EvaluatePolicies: periodic_evaluation.evaluate_policies,
-    s.BackfillRunning: backfill.record_client_start,
-    s.BackfillEnded: backfill.record_client_end,
-    s.BenchmarksDone: periodic_evaluation.end_benchmarks,
-    s.Negotiate: _negotiate,
-    s.Defragment: _defragment,
-    s.ClaimMatches: claims.start_idle_jobs,
-    s.FireTimers: timers.fire_timers,
-    s.Transferred: job_processes.log_transfer,
-    s.ActivationStarted: job_processes.log_start,
-    s.ActivationMeasured: job_processes.log_measurement,
-    s.ActivationChirped: job_processes.log_chirp,
-    s.ActivationEnded: job_processes.end_run,
-    s.MailHandled: notification.mail_handled,
-    s.LeaveQueue: leave_queue.leave,
-    s.ScheduleJobs: job_deferral.schedule_jobs,
-    s.EvaluateJobPolicies: periodic_policy.evaluate_job_policies,
-}
+_RULES: Final = Rules(
+    {
+        s.FoundPool: "decide.founding.found_pool",
+        s.AddMachine: "startd.machines.add_machine",
+        s.RemoveMachine: "startd.machines.remove_machine",
+        s.Reconfigure: "startd.machines.reconfigure",
+        s.ConfigurePool: "decide.pool_configuration.configure_pool",
+        s.Drain: "startd.draining.drain_machine",
+        s.CancelDrain: "startd.draining.cancel_drain",
+        s.ShutDown: "startd.shutdown.shut_down",
+        s.Submit: "schedd.job_submission.submit",
+        **dict.fromkeys(s.JOB_COMMANDS.values(), "schedd.job_commands.act_on_jobs"),
+        s.RunNow: "schedd.run_now.run_now",
+        s.Edit: "schedd.job_edits.edit_jobs",
+        s.SetSubmitter: "negotiator.submitter_commands.set_submitter",
+        s.ResetUsage: "negotiator.submitter_commands.reset_usage",
+        s.DeleteSubmitter: "negotiator.submitter_commands.delete_submitter",
+        s.VacateSlot: "startd.vacating.vacate_slot",
+        s.SuspendClaim: "startd.vacating.suspend_slot",
+        s.ContinueClaim: "startd.vacating.continue_slot",
+        **SLOT_MESSAGES,
+        s.EvaluatePolicies: "startd.periodic_evaluation.evaluate_policies",
+        s.BackfillRunning: "startd.backfill.record_client_start",
+        s.BackfillEnded: "startd.backfill.record_client_end",
+        s.BenchmarksDone: "startd.periodic_evaluation.end_benchmarks",
+        s.Negotiate: "decide.decide.negotiate",
+        s.Defragment: "decide.decide.defragment",
+        s.ClaimMatches: "schedd.claims.start_idle_jobs",
+        s.FireTimers: "decide.timers.fire_timers",
+        s.Transferred: "schedd.job_processes.log_transfer",
+        s.ActivationStarted: "schedd.job_processes.log_start",
+        s.ActivationMeasured: "schedd.job_processes.log_measurement",
+        s.ActivationChirped: "schedd.job_processes.log_chirp",
+        s.ActivationEnded: "schedd.job_processes.end_run",
+        s.MailHandled: "schedd.notification.mail_handled",
+        s.LeaveQueue: "schedd.leave_queue.leave",
+        s.ScheduleJobs: "schedd.job_deferral.schedule_jobs",
+        s.EvaluateJobPolicies: "schedd.periodic_policy.evaluate_job_policies",
+    }
+)
 _WITHOUT_STIMULUS = {s.Defragment, s.ClaimMatches, s.FireTimers}
 """The stimuli without fields, whose rules take no stimulus argument."""
 _IN_ONE_LOG = InOneLog()
@@ -134,6 +92,8 @@ def decide(
     complete_decision(draft)
     fabric.conclude(draft)
     if state.agendas.are_used():
+        from . import agenda
+
         agenda.update_after_decision(draft, stimulus)
     return draft.events
 
@@ -143,14 +103,40 @@ def complete_decision(draft: Draft[Any]) -> None:
     state = draft.state
     if isinstance(state, AccessPoint):
         if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
+            from ..schedd import deferred_starts
+
             deferred_starts.end_signalled_jobs(draft)
         if state.reservations:
+            from ..schedd import run_now
+
             run_now.update_reservations(draft)
         if state.notifying:
+            from ..schedd import notification
+
             notification.notify(draft)
         if state.factories:
+            from ..schedd import factories
+
             factories.materialize(draft)
     slot_kinds = SlotEvent | BackfillExited
     if isinstance(state, ExecutionPoint) and any(isinstance(event, slot_kinds) for event in draft.events):
+        from ..startd import periodic_evaluation, shutdown
+
         shutdown.finish_drains_and_shutdowns(draft)
         periodic_evaluation.publish_changed_slots(draft)
+
+
+def negotiate(draft: Draft[State], stimulus: s.Negotiate) -> None:
+    """Hold a negotiation cycle with the ads that the startds publish."""
+    from ..negotiator import matches
+    from ..startd.public_ad import PublishedSlots
+
+    matches.negotiate(draft, stimulus, PublishedSlots)
+
+
+def defragment(draft: Draft[State]) -> None:
+    """Poll the machines for defragmentation, with the ads that the startds publish."""
+    from ..defrag import poll
+    from ..startd.public_ad import PublishedSlots
+
+    poll.defragment(draft, PublishedSlots)

@@ -6,69 +6,82 @@ events follow the sender's in the same append and imply the message, so no event
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..decision.draft import Draft
-from ..negotiator.accounting import first_factor
 from ..ports import messages as m
 from ..ports import stimuli as s
-from ..requests.autoclusters import autoclusters_of
-from ..schedd import claims
-from ..startd import activating, claiming, draining, leases, machines, updates, vacating
-from ..startd import slot_policy_evaluation as slot_policy
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager
+from .rules import Rules
 
-SLOT_MESSAGES: Final[dict[type[s.Stimulus], Callable[..., Any]]] = {
-    s.NotifyMatch: claiming.notify_match,
-    s.RequestClaim: claiming.request_claim,
-    s.FailClaim: claiming.fail_claim,
-    s.WithdrawClaim: claiming.withdraw_claim,
-    s.ActivateClaim: activating.activate_claim,
-    s.DeactivateClaim: activating.deactivate_claim,
-    s.ReleaseClaim: activating.release_claim,
-    s.StarterReported: activating.handle_starter_report,
-    s.StarterGone: activating.handle_starter_end,
-    s.HolderSilent: leases.record_holder_silence,
-    s.HolderHeard: leases.record_holder_message,
+if TYPE_CHECKING:
+    from ..requests.autoclusters import Autoclusters
+
+SLOT_MESSAGES: Final[dict[type[s.Stimulus], str]] = {
+    s.NotifyMatch: "startd.claiming.notify_match",
+    s.RequestClaim: "startd.claiming.request_claim",
+    s.FailClaim: "startd.claiming.fail_claim",
+    s.WithdrawClaim: "startd.claiming.withdraw_claim",
+    s.ActivateClaim: "startd.activating.activate_claim",
+    s.DeactivateClaim: "startd.activating.deactivate_claim",
+    s.ReleaseClaim: "startd.activating.release_claim",
+    s.StarterReported: "startd.activating.handle_starter_report",
+    s.StarterGone: "startd.activating.handle_starter_end",
+    s.HolderSilent: "startd.leases.record_holder_silence",
+    s.HolderHeard: "startd.leases.record_holder_message",
 }
 """The rules for messages about a slot's claim, from the pool's own roles or from outside the pool."""
 
 
-RECEIVERS: Final[dict[type[LogState], dict[type[Any], Callable[..., Any]]]] = {
-    AccessPoint: {m.JobPaused: claims.job_paused, m.HoldJob: claims.hold_job},
+RECEIVERS: Final[dict[type[LogState], dict[type[Any], str]]] = {
+    AccessPoint: {m.JobPaused: "schedd.claims.job_paused", m.HoldJob: "schedd.claims.hold_job"},
     ExecutionPoint: {
         **SLOT_MESSAGES,
-        s.RequestClaim: claiming.answer_claim_request,
-        m.ShowSlot: claiming.show_slot,
-        m.ShowAd: slot_policy.show_ad,
-        m.DropMatch: claiming.drop_match,
-        m.VacateClaim: vacating.vacate_claim,
-        m.PauseJob: vacating.pause_job,
-        m.EndJob: activating.record_job_end,
-        m.ShowHost: machines.show_host,
-        m.CheckSensors: updates.has_sensor_readings,
-        m.PublishReadings: updates.publish_for_cycle,
-        m.BeginDrain: draining.drain_to_defragment,
-        m.EndDrain: draining.cancel_to_defragment,
+        s.RequestClaim: "startd.claiming.answer_claim_request",
+        m.ShowSlot: "startd.claiming.show_slot",
+        m.ShowAd: "startd.slot_policy_evaluation.show_ad",
+        m.DropMatch: "startd.claiming.drop_match",
+        m.VacateClaim: "startd.vacating.vacate_claim",
+        m.PauseJob: "startd.vacating.pause_job",
+        m.EndJob: "startd.activating.record_job_end",
+        m.ShowHost: "startd.machines.show_host",
+        m.CheckSensors: "startd.updates.has_sensor_readings",
+        m.PublishReadings: "startd.updates.publish_for_cycle",
+        m.BeginDrain: "startd.draining.drain_to_defragment",
+        m.EndDrain: "startd.draining.cancel_to_defragment",
     },
     Manager: {
-        m.ShowAutoclusters: lambda draft, message: autoclusters_of(draft.state, draft.caches),
-        m.OpenAccount: lambda draft, message: first_factor(draft.state, message.submitter, message.negotiator),
+        m.ShowAutoclusters: "decide.delivery.show_autoclusters",
+        m.OpenAccount: "decide.delivery.open_account",
     },
 }
 """Each role's rules, by message class."""
-_RECEIVED: Final = {kind: (role, rule) for role, rules in RECEIVERS.items() for kind, rule in rules.items()}
+_ROLES: Final = {kind: role for role, rules in RECEIVERS.items() for kind in rules}
+_RULES: Final = Rules({kind: rule for rules in RECEIVERS.values() for kind, rule in rules.items()})
+
+
+def show_autoclusters(draft: Draft[Manager], message: m.ShowAutoclusters) -> Autoclusters:
+    """Return the autoclusters of the queue, which determine the significant attributes."""
+    from ..requests.autoclusters import autoclusters_of
+
+    return autoclusters_of(draft.state, draft.caches)
+
+
+def open_account(draft: Draft[Manager], message: m.OpenAccount) -> float:
+    """Return the priority factor of a new account."""
+    from ..negotiator.accounting import first_factor
+
+    return first_factor(draft.state, message.submitter, message.negotiator)
 
 
 def receiver_of(message: m.Message[Any] | s.SlotMessage) -> type[LogState]:
     """Return the role that receives a message."""
-    return _RECEIVED[type(message)][0]
+    return _ROLES[type(message)]
 
 
 def receive(draft: Draft[Any], message: m.Message[Any] | s.SlotMessage) -> Any:
     """Decide a message in a draft of its receiver, and return the answer."""
-    return _RECEIVED[type(message)][1](draft, message)
+    return _RULES[type(message)](draft, message)
 
 
 class InOneLog:

@@ -70,10 +70,9 @@ def of_one_role(rule: Callable[..., Any]) -> Callable[..., Any]:
 @pytest.fixture
 def separated(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every rule only the state of its role, for each message and sender."""
-    for stimulus, rule in _RULES.items():
-        monkeypatch.setitem(_RULES, stimulus, of_one_role(rule))
-    for message, (role, rule) in delivery._RECEIVED.items():
-        monkeypatch.setitem(delivery._RECEIVED, message, (role, of_one_role(rule)))
+    for rules_by_kind in (_RULES, delivery._RULES):
+        for kind in rules_by_kind.names:
+            monkeypatch.setitem(rules_by_kind, kind, of_one_role(rules_by_kind[kind]))
     rules = [
         (job_submission, "submit"),
         (run_now, "update_reservations"),
@@ -121,4 +120,4 @@ def test_every_message_has_a_receiver() -> None:
     def kinds(kind: type[Any]) -> set[type[Any]]:
         return {kind for sub in kind.__subclasses__() for kind in ({sub} | kinds(sub))}
 
-    assert {*delivery._RECEIVED} == kinds(m.Message) | kinds(s.SlotMessage)
+    assert {*delivery._ROLES} == kinds(m.Message) | kinds(s.SlotMessage)

@@ -14,6 +14,8 @@ ABOVE = {s.Stimulus, s.Command, s.JobCommand, s.SlotMessage}
 
 def test_each_kind_of_stimulus_has_a_rule_that_takes_it() -> None:
     kinds = {kind for kind in vars(s).values() if isinstance(kind, type) and issubclass(kind, s.Stimulus)}
-    assert table._RULES.keys() == kinds - ABOVE
-    for kind, rule in table._RULES.items():
-        assert len(inspect.signature(rule).parameters) == (1 if kind in table._WITHOUT_STIMULUS else 2), kind
+    assert table._RULES.names.keys() == kinds - ABOVE
+    for kind in table._RULES.names:
+        assert len(inspect.signature(table._RULES[kind]).parameters) == (1 if kind in table._WITHOUT_STIMULUS else 2), (
+            kind
+        )
