@@ -84,9 +84,7 @@ class LogWriter:
     _unperformed: deque[tuple[int, Sequence[Event]]] = field(default_factory=deque)
     performing: bool = False  #: whether effects are being performed
     _readings: dict[str, Readings] = field(default_factory=dict)  #: of this instant, by machine: each is asked once
-    unlogged: list[s.Stimulus] = field(
-        default_factory=list
-    )  #: what the log could not take, until the next wait
+    unlogged: list[s.Stimulus] = field(default_factory=list)  #: what the log could not take, until the next wait
     _refused_at: int | None = None  #: when the last append failed, by the world's clock
 
     @property

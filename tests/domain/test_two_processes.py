@@ -11,11 +11,10 @@ import re
 import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 import msgspec
-from attrs import define
 from msgspec.structs import replace
 
 from poolbook.domain import events as e
@@ -37,7 +36,7 @@ JOBS, SLOTS = 10, 4
 BEGIN = 1_800_000_000 * SECOND
 
 
-@define(slots=False)
+@dataclass(repr=False)
 class SubmitNode(AccessPoint, Manager):
     """An access point and the central manager, in one log."""
 
