@@ -62,7 +62,7 @@ RULES: Final[Rules] = {
         Rule("START is locally false", SlotRow.VOID_MATCH, "start_false"),
     ),
     "Claimed/Idle": (
-        Rule("a better match waits", SlotRow.VACATE_IDLE, "better_match", EVICTED),
+        Rule("a preempting claim waits", SlotRow.VACATE_IDLE, "better_match", EVICTED),
         Rule("START is locally false", SlotRow.VACATE_IDLE, "start_false", EVICTED),
         Rule("the claim is too old", SlotRow.VACATE_IDLE, "worklife", EVICTED),
         Rule("the machine drains and no job is on its way", SlotRow.VACATE_IDLE, "draining", EVICTED),
@@ -70,7 +70,7 @@ RULES: Final[Rules] = {
     "Claimed/Busy": (
         Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND, "suspend"),
         Rule("PREEMPT without WANT_SUSPEND", SlotRow.RETIRE, "preempt", flags=_IRREVOCABLE),
-        Rule("a better match waits", SlotRow.RETIRE, "better_match"),
+        Rule("a preempting claim waits", SlotRow.RETIRE, "better_match"),
     ),
     "Claimed/Suspended": (
         Rule("it retires and its retirement is over", SlotRow.VACATE_SUSPENDED, "retirement_over", EVICTED),
@@ -116,7 +116,7 @@ RULES_HTCONDOR_25: Final[Rules] = {
     "Backfill/Busy": RULES["Backfill/Busy"],
     "Claimed/Idle": (
         Rule("it retires and its retirement is over", SlotRow.VACATE_IDLE, "retirement_over", EVICTED),
-        Rule("a better match waits", SlotRow.VACATE_IDLE, "better_match", EVICTED),
+        Rule("a preempting claim waits", SlotRow.VACATE_IDLE, "better_match", EVICTED),
         Rule("IS_OWNER", SlotRow.VACATE_IDLE, "is_owner", EVICTED),
         Rule("the claim is too old", SlotRow.VACATE_IDLE, "worklife", EVICTED),
         Rule("the machine drains and no job is on its way", SlotRow.VACATE_IDLE, "draining", EVICTED),
@@ -126,7 +126,7 @@ RULES_HTCONDOR_25: Final[Rules] = {
              killing=SlotRow.KILL_BUSY),
         Rule("PREEMPT without WANT_SUSPEND", SlotRow.RETIRE, "preempt", flags=_IRREVOCABLE),
         Rule("WANT_SUSPEND and SUSPEND", SlotRow.SUSPEND, "suspend"),
-        Rule("a better match waits", SlotRow.RETIRE, "better_match"),
+        Rule("a preempting claim waits", SlotRow.RETIRE, "better_match"),
     ),
     "Claimed/Suspended": RULES["Claimed/Suspended"],
     "Claimed/Retiring": (

@@ -53,7 +53,7 @@ def check_claim_made(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
     if waiting_claim is not None and takes_waiting and not event.holder:
         job = job_of(waiting_claim.job)
         if job is not None and not is_waiting_for_slot(pool, *job):
-            pool.report(slot, "waiting", f"its better match is for job {event.job}, which no longer waits")
+            pool.report(slot, "waiting", f"its preempting claim is for job {event.job}, which no longer waits")
     pool.notified.discard(slot.name)
     pool.expected.pop(slot.name, None)
     if job is not None:
@@ -93,7 +93,7 @@ def _named_claim(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
 @rule_of(e.ClaimQueued, known_slot)
 def check_claim_queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
     if slot.claim is None and not may_await_client(pool, slot):
-        pool.report(slot, "waiting", "a better match waits for it, but it is not claimed")
+        pool.report(slot, "waiting", "a preempting claim waits for it, but it is not claimed")
     if slot.queued_claim is not None and slot.queued_claim.id == event.claim:
         pool.report(slot, "waiting", f"{event.claim} is recorded as waiting for it a second time")
     _check_request(pool, event)

@@ -36,7 +36,7 @@ class _StartdSlot:
     """The known state of a slot at a line."""
 
     request: int = 0  #: the line of its last claim's request (0: complete)
-    waiting: bool = False  #: whether that is a better match, which has to wait
+    waiting: bool = False  #: whether that is a preempting claim, which has to wait
     accepted: bool = False  #: whether another was accepted immediately
     user: str = ""
     job: str = ""  #: the last one to start
@@ -181,7 +181,7 @@ class StimulusExtraction:
         self._slot(name).job = match[1]
 
     def on_owner(self, name: str, match: re.Match[str]) -> None:
-        """Take the owner of a claim: the one who just requested the slot (or its parent), or the better match that
+        """Take the owner of a claim: the one who just requested the slot (or its parent), or the preempting claim that
         waited."""
         slot = self._slot(name)
         slot.user = match[1]
@@ -244,7 +244,7 @@ class StimulusExtraction:
         return {"Owner": f'"{owner}"', "User": f'"{submitter}"', **requests}
 
     def on_failed(self, name: str, match: re.Match[str]) -> None:
-        """Take a failed claim. A better match that waited was gone before the slot was free for it."""
+        """Take a failed claim. A preempting claim that waited was gone before the slot was free for it."""
         slot = self._slot(name)
         slot.going, slot.awaited = [], 0
         end_index = next((n for n in range(len(self.run.steps) - 1, -1, -1) if self._is_end(name, n)), None)

@@ -164,10 +164,10 @@ KINDS: dict[str, tuple[str, Callable[[str], str]]] = {
 
 HEAD = """# Coverage
 
-This page lists the features, settings, submit commands, attributes, tools and options in HTCondor's documents on job
-scheduling, execution points, access points and central managers, and in the overview. Every HTCondor name is
-implemented, rejected, or reported as unsupported: `serve`, `run`, `config`, `reconfig`, `play` and `submit` print one
-message with the names that have no effect.
+Look up an HTCondor feature, setting, submit command, attribute, tool or option here to see whether Poolbook implements
+it. The page covers the names in HTCondor's documents on job scheduling, execution points, access points and central
+managers, and in the overview. Every name is implemented, rejected, or reported as unsupported: `serve`, `run`,
+`config`, `reconfig`, `play` and `submit` print one message with the names that have no effect.
 
 The page is generated from the code.
 """
@@ -184,7 +184,7 @@ def _features() -> Iterator[str]:
     all_features = features()
     counts = Counter(feature.status for feature in all_features)
     yield "## Features\n"
-    yield f"The documents describe {len(all_features)} features. `docs/features.tsv` lists all of them.\n"
+    yield f"The documents describe {len(all_features)} features, all of which `docs/features.tsv` lists.\n"
     yield from _table(
         ("status", "features", "meaning"),
         [(status, str(counts[status]), meaning) for status, meaning in STATUSES.items()],
@@ -218,11 +218,11 @@ def _all_settings() -> Iterator[str]:
     for name in unsupported:
         by_subject.setdefault(describe_effect(re.sub("<[^>]*>", "1", name)), []).append(name)
     yield "## All HTCondor settings\n"
-    yield "Implemented, by component:\n"
+    yield "Poolbook implements these settings, by component:\n"
     yield from _table(
         ("component", "settings"), [(component, _code_list(names)) for component, names in sections_of("followed")]
     )
-    yield "Not implemented, by subject; Poolbook reports each that you set:\n"
+    yield "These settings are not implemented, by subject. Poolbook reports each of them that you set:\n"
     yield from _table(
         ("subject", "settings"),
         [(about, _code_list(names)) for about, names in by_subject.items() if names],

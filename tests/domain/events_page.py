@@ -38,16 +38,17 @@ MEANINGS = {
 
 _HEAD = """# Events
 
-This page lists every kind of event in a log, with its fields and their units. It is generated from the classes in
-`domain/events/`. In Python, import them from `poolbook.events` ([library](library.md#events)).
+Look up an event of a log here: its fields with their units, an example as it is stored, and the line that
+`poolbook log` prints for it. The page is generated from the event classes in `domain/events/`. In Python, import these
+classes from `poolbook.events` ([library](library.md#events)).
 
-A released kind of event keeps its name, its fields and their meaning. New fields have defaults, so logs of earlier
-versions stay readable ([log](log.md#new-events-and-formats)). Later versions add new kinds.
+A released event class keeps its name, its fields and their meaning. New fields have defaults, so logs of earlier
+versions stay readable ([log](log.md#new-events-and-formats)). Later versions add new classes.
 
-After an event's name is its topic, the short name that a log uses for it. Below its fields are an example as stored in
-the log, and the line that `poolbook log` prints for it. Every event has `at`, `cause` and `stimulus` of `Event`, and
-belongs to one stream: the events of one subject. Ads are dictionaries of attributes and expressions. Ranges of
-processes are pairs of numbers that include both ends.
+The heading of each section contains the class name and the topic, which is the short name in a log. Every event has the
+fields `at`, `cause` and `stimulus` of `Event`, and belongs to one stream, which contains the events of one job cluster,
+slot, machine or submitter, or of the pool. Ads are dictionaries that map attributes to expressions. A range of
+processes is a pair of numbers, the first and the last process.
 """
 
 

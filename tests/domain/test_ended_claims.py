@@ -124,7 +124,7 @@ def test_the_first_cause_of_a_vacate_counts_whatever_happens_until_the_kill(dial
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("when", ["its holder is silent", "a better match waits", "its job is ended"])
+@pytest.mark.parametrize("when", ["its holder is silent", "a preempting claim waits", "its job is ended"])
 def test_no_part_of_the_state_names_a_destroyed_slot(dialect: str, when: str) -> None:
     pool: TestPool
     if when == "its holder is silent":
@@ -133,7 +133,7 @@ def test_no_part_of_the_state_names_a_destroyed_slot(dialect: str, when: str) ->
         point.claim(lease=30)
         point.silence()
     else:
-        pool = promised(dialect, **(RETIRES if when == "a better match waits" else {}))
+        pool = promised(dialect, **(RETIRES if when == "a preempting claim waits" else {}))
     state = pool.state
     tables = {field.name: value for field in fields(State) if isinstance(value := getattr(state, field.name), dict)}
     assert sum(SLOT in value or SLOT in value.values() for value in tables.values()) >= 2

@@ -111,10 +111,10 @@ def stimuli(*lines: str) -> list[object]:
          [..., "RequestClaim", "WithdrawClaim"]),
         ([*BETTER, "slot1: Request claim socket closed prematurely for claim x."],
          [..., "RequestClaim", "WithdrawClaim"]),
-        # a better match that cannot be claimed in the end was gone before the slot was free
+        # a preempting claim that cannot be claimed in the end was gone before the slot was free
         ([*BETTER, GONE,
           "slot1: State change: claiming protocol failed"], [..., "RequestClaim", "WithdrawClaim", "StarterGone"]),
-        # a better match that takes over made its request before
+        # a preempting claim that takes over made its request before
         ([*BETTER, GONE, "slot1: Remote owner is bob@node7"],
          [..., "RequestClaim", "StarterGone"]),
         (["Processing drain request from <10.0.0.7:22007>"], ["Drain"]),

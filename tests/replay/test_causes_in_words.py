@@ -30,7 +30,7 @@ def test_the_page_of_events_has_the_texts_that_the_commands_print() -> None:
         ("vacate_command", {}, "a user asked for the slot or job to be vacated"),
         ("vacate_command", {"by": "root", "thing": "slot1@h"}, "root asked for slot1@h to be vacated"),
         ("user_hold", {"by": "alice", "thing": "1.0"}, "alice asked for it to be held"),
-        ("better_match_taken", {"by": "root"}, "the waiting better match takes over the slot"),
+        ("better_match_taken", {"by": "root"}, "the waiting preempting claim takes over the slot"),
         ("of a later version", {}, "of a later version"),
     ],
 )

@@ -108,7 +108,7 @@ UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
     e.CpuBusyChanged: "only a slot's last: it may stay busy forever",
     e.ClaimFlagged: "a flag's consequence may have another cause",
     e.ClaimHolderSilent: "only the last but one, that the holder reports again: a lease may end late",
-    e.ClaimWithdrawn: "a waiting better match may be replaced by an even better one",
+    e.ClaimWithdrawn: "a waiting preempting claim may be replaced by an even better one",
     e.DrainFinal: "no event has to follow",
     e.MachineConfigured: NOT_REPEATED,
     e.MachineLeft: "a machine may be without slots",

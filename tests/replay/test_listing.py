@@ -102,8 +102,8 @@ def test_the_member_of_one_process_equals_that_in_the_members() -> None:
          "slot1@h          claimed                                               the access point claimed the slot "
          "it was matched with (by bob@h, weight 2, of ap.h, for job 7.0, lease 30 min)"),
         (e.ClaimQueued(NOW, "better_match", "hold-1", "slot1@h", "c1", "bob@h", 2.5, "ap.h", "7.0", {}),
-         "slot1@h          waited for                                            a better match for the slot arrived "
-         "(by bob@h, of ap.h, for job 7.0, rank 2.5)"),
+         "slot1@h          waited for                                            a preempting claim for the slot "
+         "arrived (by bob@h, of ap.h, for job 7.0, rank 2.5)"),
         (e.ClaimFlagged(NOW, "evaluated", "hold-1", "slot1@h", "c1", ("irrevocable", "preempted"), "too loud", 21, 3),
          "slot1@h          marked                                                an expression in the owner's policy "
          "was evaluated (irrevocable, preempted: too loud (code 21, subcode 3))"),

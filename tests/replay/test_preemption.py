@@ -87,7 +87,7 @@ BEGINNINGS = {
         "Job 1.0 started on slot1@h.",
         "bob@example.org, for job 2.0, is waiting for the slot of job 1.0: the slot's RANK prefers job 2.0 to its "
         "current job.",
-        "The startd began to retire job 1.0: a better match for the slot arrived.",
+        "The startd began to retire job 1.0: a preempting claim for the slot arrived.",
         "No job is waiting for the slot of job 1.0 any more",
         "bob@example.org, for job 2.1, is waiting for the slot of job 1.0: the submitter of job 2.1 has a better",
         "The processes of job 1.0 were asked to exit: the job's retirement time is over.",

@@ -633,7 +633,7 @@ def test_a_slot_is_explained_since_its_last_claim() -> None:
         "written since.",
         "The negotiator matched it with job 2.0 of bob@pool, preempting alice@pool. [NegotiatorLog:20]",
         "bob@pool claimed it. [StartLog:120]",
-        "The waiting better match took over the slot; its log: preempting claim exists (Preempting/Vacating -> "
+        "The waiting preempting claim took over the slot; its log: preempting claim exists (Preempting/Vacating -> "
         "Claimed/Idle by transition 23 (I)). [StartLog:121]",
         "The access point started job 2.0 on it. [StartLog:129]",
         "The slot became busy: the access point started a job on it; its log: claiming protocol successful "
