@@ -5,7 +5,7 @@ from __future__ import annotations
 from attrs import define, field, frozen
 
 from ..domain.state_machines import DIALECTS, MANUAL, SlotRow, classify
-from .listing import LETTERS
+from .listing.event_lines import LETTERS
 
 _MANUAL = tuple(row.number for row in MANUAL.slot_rows)
 _HALVES = {SlotRow.CANCEL_DRAIN_RETIRING: SlotRow.CANCEL_DRAIN, SlotRow.OWNER_LEAVES_RETIRING: SlotRow.OWNER_LEAVES}

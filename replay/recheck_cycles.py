@@ -111,7 +111,10 @@ def _poll_differs(state: State, group: Sequence[e.LoggedEvent], logged: e.Defrag
     if policy is None:
         yield "the poll", "was held", "the pool does not defragment"
         return
-    cause_of, context = (lambda cause: (logged.at, cause, logged.stimulus)), _context(state, logged.at, logged.offset)
+    cause_of, context = (
+        (lambda cause: (logged.at, cause, logged.stimulus)),
+        cycle_context(state, logged.at, logged.offset),
+    )
     repeated = decide_poll(state, Caches(), PublishedSlots, cause_of, context, logged.offset, policy)
     yield from _field_differences("the poll", logged, repeated.event)
     notes = tuple(event for _, event in group if isinstance(event, e.EvaluationRecorded))[: len(repeated.notes)]
@@ -123,9 +126,18 @@ def _failure_text(error: Exception) -> str:
     return f"cannot be held ({type(error).__name__}: {error})"
 
 
-def _context(state: State, at: int, offset: int) -> Context:
+def cycle_context(state: State, at: int, offset: int) -> Context:
+    """Return the context of a cycle or poll at an instant (microseconds); `offset`: its UTC offset in seconds."""
     second = at // 1_000_000
     return Context(now=second, seed=second, timezone=timezone(timedelta(seconds=offset)), user_maps=state.user_maps)
+
+
+def hold_cycle(state: State, at: int, stimulus: str, offset: int, negotiator: str) -> CycleResult:
+    """Return the negotiation cycle that a negotiator would hold in a state at an instant (microseconds)."""
+    context = cycle_context(state, at, offset)
+    return hold(
+        state, Caches(), PublishedSlots, lambda cause: (at, cause, stimulus), context, offset, negotiator=negotiator
+    )
 
 
 def _note_difference(result: RecheckedCycles, position: int, at: int, difference: Difference) -> None:
@@ -161,24 +173,14 @@ def _repeat_group(
     logged = cycles[0][1] if cycles else None
     if logged is not None:
         position, zones.offset, zones.rules = cycles[0][0], logged.offset, logged.rules
-    caches = Caches()
-    if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, caches).tree.divides not in _RULES:
+    if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, Caches()).tree.divides not in _RULES:
         result.others += logged is not None
         return group
     result.taken += 1
-    offset = zones.offset or 0
     repeated = None
     try:
-        cause_of, negotiator = (lambda cause: (first_event.at, cause, first_event.stimulus)), _negotiator_of(group)
-        repeated = hold(
-            state,
-            caches,
-            PublishedSlots,
-            cause_of,
-            _context(state, first_event.at, offset),
-            offset,
-            negotiator=negotiator,
-        )
+        negotiator = _negotiator_of(group)
+        repeated = hold_cycle(state, first_event.at, first_event.stimulus, zones.offset or 0, negotiator)
     except Exception as error:
         differences: Iterator[Difference] = iter([("the cycle", "was held", _failure_text(error))])
     else:

@@ -122,7 +122,7 @@ def _seal_lines(audit: Audit) -> Iterator[str]:
 
 def _slot_transition_lines(audit: Audit) -> Iterator[str]:
     from ...domain.state_machines import DIALECTS, MANUAL
-    from ...replay.listing import LETTERS
+    from ...replay.listing.event_lines import LETTERS
 
     taken_counts = {number: count for number, count in audit.transitions.items() if count}
     if not taken_counts:

@@ -10,7 +10,7 @@ from datetime import tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ...replay import listing
+from ...replay.listing import members as listing
 from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, folded, print_colored, visible, width_of
@@ -21,8 +21,8 @@ from .time_window import instant_of, local_timezone, window_of
 if TYPE_CHECKING:
     from ...domain.events import Event
     from ...domain.ports.log import EventStore
+    from ...replay.narration.sentences import Answer
     from ...replay.recheck_cycles import RecheckedCycles
-    from ...replay.why import Answer
     from ..runtime.log_verification import Verification
 
 WHY = command_table("why")
@@ -44,7 +44,7 @@ def why(argv: Sequence[str]) -> int:
     arguments = parse(WHY, argv)
     if len(arguments.words) != 1:
         raise UsageError("poolbook why: name one job (12.3), cluster (12) or slot (slot1@host)")
-    from ...replay.why import UnknownThingError
+    from ...replay.narration.sentences import UnknownThingError
     from ..runtime.queries import Queries
 
     name, url = arguments.words[0], selected_log(arguments)
@@ -77,7 +77,7 @@ LINE_INDENT = 4
 
 
 def _print_history(answer: Answer) -> None:
-    from ...replay.why import dated_line
+    from ...replay.narration.sentences import dated_line
 
     print()
     for sentence in answer.life:

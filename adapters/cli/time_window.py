@@ -38,7 +38,7 @@ def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, a
     """Return the time given by an option; None without the option. With `after`, a time of day is the first such time
     from then on. Raise `UsageError` for an invalid time."""
     from ...replay.forensics.imported_log import is_imported, time_span
-    from ...replay.listing import is_clock, since
+    from ...replay.listing.members import is_clock, since
 
     option = arguments.last(name)
     if option is None:

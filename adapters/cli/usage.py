@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from ...domain.ports.log import EventStore
     from ...projections.imported_ads import Spent
-    from ...replay.listing import StreamFilter
+    from ...replay.listing.members import StreamFilter
     from ...replay.runs.job_run import JobRun
     from ...replay.usage.eviction_costs import Share
     from ...replay.usage.preemptions import Preemption

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from ...replay.why import RejectionAnalysis as RejectionAnalysis
+from ...replay.why.job import RejectionAnalysis as RejectionAnalysis
 from .autocluster_table import Signing, group_jobs
 from .cells import (
     HELD,

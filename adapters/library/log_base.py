@@ -147,7 +147,7 @@ class LogQueries(ABC):
             machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
         :raises ValueError: unknown kind of stream, or a single job, which has no stream (its cluster has)
         """
-        from ...replay.listing import parse_filter
+        from ...replay.listing.members import parse_filter
 
         if not stream:
             return self._calls.each(self._log.read(after))

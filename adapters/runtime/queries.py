@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ...projections.job_query import JobSelection
     from ...projections.views import Views
     from ...replay.audit_result import Audit
-    from ...replay.listing import Member, StreamFilter
+    from ...replay.listing.members import Member, StreamFilter
     from ...replay.narration.sentences import Answer
     from ...replay.runs.of_log import Runs
     from ...replay.usage.preemptions import Preemption
-    from ...replay.why import RejectionAnalysis
+    from ...replay.why.job import RejectionAnalysis
     from .accounting_records import Record
     from .archived_ads import Sieve
     from .log_verification import Verification
@@ -323,7 +323,7 @@ class Queries:
 
     def entries(self, stream: StreamFilter | None, since: int, until: int) -> Iterator[Member]:
         """Yield the events between two instants, optionally of one stream, as `poolbook log` lists them."""
-        from ...replay.listing import entries
+        from ...replay.listing.members import entries
 
         members = entries(self.log, stream, since, until)
         if self.imported and stream is not None:  # an imported log is in the order of reading
@@ -349,7 +349,9 @@ class Queries:
         to running it. It reads the events of one cluster at a time."""
         from functools import lru_cache
 
-        from ...replay.why import NextCycle, analyze_rejection, job_events
+        from ...replay.why.job import analyze_rejection
+        from ...replay.why.rejections import NextCycle
+        from ...replay.why.select_events import job_events
 
         events = lru_cache(1)(lambda cluster: job_events(self.log, cluster))
         next_cycle, pool = NextCycle(self.log.read), self.views.pool().name

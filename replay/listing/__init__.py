@@ -6,23 +6,3 @@
 * A slot's transition has the manual's number and letter; a job's has the name of its row. Source and target are states.
 * ``StreamFilter`` selects the events to list, as users specify them: a slot, a cluster, a single job, or any stream.
 """
-
-from .event_lines import KINDS, LETTERS, client_end, ending, transition
-from .members import (
-    Member,
-    StreamFilter,
-    as_dict,
-    entries,
-    is_clock,
-    line,
-    member_of,
-    members,
-    members_between,
-    parse_filter,
-    since,
-)
-
-__all__ = [
-    "KINDS", "LETTERS", "Member", "StreamFilter", "as_dict", "client_end", "ending", "entries", "is_clock", "line",
-    "member_of", "members", "members_between", "parse_filter", "since", "transition",
-]  # fmt: skip

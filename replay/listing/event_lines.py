@@ -51,14 +51,16 @@ def _ad(changes: e.Ad) -> str:
 _FORMS: Final[dict[str, Callable[[Any], str]]] = {
     "ad": _ad,
     "facts": lambda facts: shortened(", ".join(f"{name} {value}" for name, value in facts.items())),
+    "executable": lambda ad: ad.get("Executable", ""),
     "names": lambda names: shortened(", ".join(names), 60) or "nothing",
     "settings": lambda ad: shortened(", ".join(f"{name} = {text or 'its default'}" for name, text in ad.items())),
+    "priorities": lambda values: shortened(", ".join(f"{name} {value:.6g}" for name, value in values.items())),
     "start": lambda text: shortened(text, 60),
+    "usage": lambda usage: f"{usage / 1e9:g} s",
 }
 
 
 def _column(template: str) -> Callable[[e.Event], str]:
-    """Return a function that formats a column of the table for an event."""
     pieces = [
         (text, attrgetter(name or "at"), _FORMS.get(form or "", methodcaller("__format__", form)) if name else _nothing)
         for text, name, form, _ in Formatter().parse(template)
@@ -235,10 +237,6 @@ def _unheard(event: e.ClaimHolderSilent) -> Part:
     return Part("unheard", f"the lease ends at {instant(event.until)} UTC")
 
 
-def _priorities(event: e.PrioritiesUpdated) -> Part:
-    return Part("updated", shortened(", ".join(f"{name} {value:.6g}" for name, value in event.priorities.items())))
-
-
 def _quotas(event: e.QuotasAssigned) -> Part:
     quotas = ", ".join(f"{group.name} {group.quota:.6g}" for group in event.groups)
     return Part("quotas", shortened(f"{event.total:.6g} cores: {quotas}" if quotas else "there are no groups any more"))
@@ -271,14 +269,6 @@ def _noted(event: e.EvaluationRecorded) -> Part:
     return Part("noted", f"{shortened(f'{event.name} = {event.expression}')} is {event.value}")
 
 
-def _client_began(event: e.BackfillStarted) -> Part:
-    return Part("backfill", f"{event.system}, {event.client.get('Executable', '')}, for {event.slot}")
-
-
-def _claim_over(event: e.ClaimEnded) -> Part:
-    return Part("claim over", f"of {event.submitter}, usage {event.usage / 1e9:g} s")
-
-
 def _gap(event: e.SourceGap) -> Part:
     times = [instant(at) if at else "?" for at in (event.since, event.until)]
     return Part("gap", f"before line {event.line}: {event.words}, {times[0]} to {times[1]} UTC")
@@ -286,7 +276,6 @@ def _gap(event: e.SourceGap) -> Part:
 
 _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Part]]] = {
     # kind: (the field with the subject's name, or a fixed name), the function that formats the line
-    e.PrioritiesUpdated: ("accountant", _priorities),
     e.QuotasAssigned: ("negotiator", _quotas),
     e.SubmitterSet: (".submitter", _submitter_set),
     e.SubmissionRefused: (".user", _refused),
@@ -295,7 +284,6 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Part]]] = {
     e.CpuBusyChanged: (".slot", lambda event: Part("busy" if event.busy else "not busy", "CpuBusy")),
     e.DrainBegan: (".machine", _drain_began),
     e.DefragPolled: ("defrag", _polled),
-    e.BackfillStarted: (".machine", _client_began),
     e.BackfillExited: (".machine", _client_gone),
     e.SlotCreated: (".slot", _born),
     e.SlotTransitioned: (".slot", _slot_moved),
@@ -303,7 +291,6 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Part]]] = {
     e.ClaimQueued: (".slot", lambda event: Part("waited for", ", ".join([*_claim(event), f"rank {event.rank:g}"]))),
     e.ClaimFlagged: (".slot", _marked),
     e.ClaimHolderSilent: (".slot", _unheard),
-    e.ClaimEnded: (".slot", _claim_over),
     e.SourceGap: ("source", _gap),
     e.AdsKept: ("ads", _kept),
     e.TableWritten: (".kind", _table),

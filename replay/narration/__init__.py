@@ -1,1 +1,1 @@
-"""Words that every answer to people shares: instants, amounts, and the sentences of ``why``."""
+"""Text for users: formats of instants and amounts, and the sentences of ``why``."""

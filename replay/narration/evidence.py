@@ -1,4 +1,4 @@
-"""What an expression was decided by: in short the values that crossed a limit, at length the text and all values."""
+"""Describe why an expression had its value: briefly by the values that it compares, or by its text and all values."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from ...domain.classad import ClassAd, ClassAdSyntaxError, Context, EvaluationEr
 from ...domain.classad.tree import Attribute, Binary, Call, Parentheses, children
 
 _LIMITS = ("<", "<=", ">", ">=")
-FEW, SHORT = 3, 40  #: the most values in a sentence, and the longest: a longer value is left out, not cut
+FEW, SHORT = 3, 40  #: the maximum number of values in a sentence, and the maximum length of a value
 
 
 def values(note: e.EvaluationRecorded) -> str:
-    """Return what an expression read: the values that it compares with limits, and these, else the short ones."""
+    """Return the attribute values that an expression compares with limits, and the limits; if it compares none, the
+    short values that it read."""
     attributes = {name.rpartition(".")[2].lower(): (name.rpartition(".")[2], text) for name, text in note.read.items()}
     limits = [limit for limit in _limits(note.expression) if limit[0] in attributes]
     limited_texts = [
@@ -25,20 +26,20 @@ def values(note: e.EvaluationRecorded) -> str:
 
 
 def _value_text(name: str, text: str, since: bool, at: int) -> str:
-    """Return a value as text; ``since``: the value is an instant, and the text says how long ago it was."""
+    """Return ``name = text``. With ``since``, the value is an instant, and the result says how long ago it was."""
     is_age = since and text.isdecimal()
     return f"{name} {at // 1_000_000 - int(text):,} s ago" if is_age else f"{name} = {text}"
 
 
 def _is_short(text: str) -> bool:
-    """Return True if a value is short and readable: an instant in seconds since 1970 is not."""
+    """Return True if a value is short, and not an instant in seconds since 1970."""
     return len(text) <= SHORT and not (text.isdecimal() and int(text) > 1_000_000_000)
 
 
 @lru_cache(maxsize=256)
 def _limits(expression: str) -> tuple[tuple[str, bool, str], ...]:
-    """Return the attributes that an expression compares with a number: each in lower case, whether the time since then
-    is compared, and the number."""
+    """Return the attributes that an expression compares with a number: the lower-case name, whether the time since the
+    attribute's instant is compared, and the number."""
     try:
         return tuple(_comparisons(parse(expression)))
     except (ClassAdSyntaxError, EvaluationError):
@@ -56,7 +57,7 @@ def _comparisons(node: Expression) -> Iterator[tuple[str, bool, str]]:
 
 
 def _attribute(node: Expression) -> tuple[str, bool]:
-    """Return the attribute on a side of a comparison, and whether the side is the time since then."""
+    """Return the attribute on a side of a comparison, and True if the side is ``time() - attribute``."""
     if isinstance(node, Attribute):
         return node.key, False
     if isinstance(node, Binary) and node.op == "-" and isinstance(_without_brackets(node.left), Call):

@@ -1,4 +1,4 @@
-"""Format instants, intervals and amounts for people."""
+"""Format instants, intervals and amounts for users."""
 
 from __future__ import annotations
 
@@ -7,13 +7,12 @@ from datetime import UTC, datetime, timedelta, tzinfo
 EVER = 1 << 62  #: an instant after all others
 _BEGIN = datetime(1970, 1, 1, tzinfo=UTC)
 
-# (seconds, what a text may call it)
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"))
 
 
 def instant(at: int, zone: tzinfo = UTC) -> str:
-    """Return an instant (microseconds since the epoch) as date and time in `zone`, with a fraction only if it has one.
-    An instant outside of the calendar stays a number."""
+    """Format an instant (microseconds since the epoch) as date and time in `zone`, with milliseconds if they are not 0.
+    An instant outside of the calendar is returned as a number."""
     try:
         time = (_BEGIN + timedelta(microseconds=at)).astimezone(zone)
     except (OverflowError, ValueError):
@@ -22,7 +21,7 @@ def instant(at: int, zone: tzinfo = UTC) -> str:
 
 
 def iso(at: int) -> str:
-    """Return an instant in ISO 8601 (UTC), to the microsecond."""
+    """Format an instant (microseconds since the epoch) in ISO 8601 (UTC), with microseconds."""
     try:
         return (_BEGIN + timedelta(microseconds=at)).replace(tzinfo=None).isoformat("T", "microseconds") + "Z"
     except (OverflowError, ValueError):
@@ -30,7 +29,7 @@ def iso(at: int) -> str:
 
 
 def interval(duration: int) -> str:
-    """Return an interval in its two largest units: "1 h 5 min", "30 s", "0.25 s"."""
+    """Format a duration in microseconds with its two largest units: "1 h 5 min", "30 s", "0.25 s"."""
     seconds = duration / 1_000_000
     if seconds < 60:
         return f"{seconds:.2f}".rstrip("0").rstrip(".") + " s"
@@ -45,7 +44,7 @@ def interval(duration: int) -> str:
 
 
 def memory(kib: int) -> str:
-    """Return an amount in KiB as text in a suitable unit."""
+    """Format an amount in KiB in KiB, MiB or GiB."""
     for size, name in ((1 << 20, "GiB"), (1 << 10, "MiB")):
         if kib >= size:
             return f"{kib / size:.1f} {name}"
@@ -58,16 +57,16 @@ def counted(count: int, singular: str, plural: str = "") -> str:
 
 
 def excerpt(text: str, length: int = 1000) -> str:
-    """Return a text for people to read: of one that is long its beginning, and how much was cut."""
+    """Return a text, or if it is longer than `length`, its beginning and the number of characters that follow."""
     return text if len(text) <= length else f"{text[:length]}... ({counted(len(text) - length, 'more character')})"
 
 
 def shortened(text: str, length: int = 100) -> str:
-    """`text`, cut so that it fits into a line."""
+    """Return a text, cut to at most `length` characters."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
 
 
 def resources(cpu: int, resident: int) -> str:
-    """Return a job's usage as text, without zeros: CPU in microseconds, memory in KiB."""
+    """Format a job's CPU time (microseconds) and resident memory (KiB), without those that are 0."""
     usage_parts = [f"CPU {interval(cpu)}"] if cpu else []
     return ", ".join([*usage_parts, *([f"memory {memory(resident)}"] if resident else [])])

@@ -1,8 +1,8 @@
-"""The sentences and phrases of ``why``, which are data files: to change one, change it there.
+"""Read the sentences of ``why`` from data files.
 
-``sentences.txt`` has a template for each kind of sentence, by its code (``sentences.fill`` puts the facts in),
-``slot_sentences.txt`` those for the rows of slots and drains, ``causes.txt`` a phrase for each cause that an event may
-name and for each flag of a claim, ``rejections.txt`` the words for what keeps a job from a slot.
+``sentences.txt`` has a template for each sentence code (``sentences.fill`` inserts the facts), ``slot_sentences.txt``
+has the templates for transitions of slots and drains, ``causes.txt`` has a clause for each event cause and claim flag,
+and ``rejections.txt`` has the reasons why a job gets no slot.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from ...domain.state_machines.hold_codes import VACATE_CODES
 
 
 def tables(data: bytes) -> dict[str, dict[str, str]]:
-    """Return the tables of a data file by their headings, ``[heading]``, each with its lines ``name: words``. A line
-    that begins with ``#`` is a comment."""
+    """Parse a data file. Return its tables by heading (a line ``[heading]``), each with its lines ``name: text`` as a
+    dict. Lines that begin with ``#`` are comments."""
     sections: dict[str, dict[str, str]] = {}
     table: dict[str, str] = {}
     for line in lines(data):
@@ -30,43 +30,43 @@ def tables(data: bytes) -> dict[str, dict[str, str]]:
 
 _TABLES: Final = tables(get_data(__package__, "sentences.txt"))
 _SLOTS: Final = tables(get_data(__package__, "slot_sentences.txt"))
-REPORTS: Final = _SLOTS["reports"]  #: what a startd or schedd of a real pool reports of a slot, with its words
+REPORTS: Final = _SLOTS["reports"]  #: the name of a daemon's report about a slot -> its template
 _MOVED: Final = "[ ({values})]<<[; {evidence}] ({source} -> {target} by {row})>>."
-"""How every sentence on a transition of a slot ends."""
+"""The end of each sentence about a slot transition."""
 WORDS: Final[dict[str, str]] = {
     **{code: words for table in _TABLES.values() for code, words in table.items()},
     **{f"row {key}": f"{words}{_MOVED}" for key, words in _SLOTS["rows"].items()},
     **{f"drain {row}": f"{words}." for row, words in _SLOTS["drain"].items()},
 }
-"""Every code of a sentence with its words."""
-ADVICE: Final = frozenset(_TABLES["advice"])  #: the codes of what the reader can do
+"""A sentence's code -> its template."""
+ADVICE: Final = frozenset(_TABLES["advice"])  #: the codes of sentences that advise the user
 
 EXPLAINS: Final = frozenset(" ".join(_SLOTS["explains"].values()).split())
-"""The steps of a slot (``step_name``) that explain the later ones."""
+"""The names (``step_name``) of a slot's steps that explain its later state."""
 UNDOES: Final = {step: frozenset(undone.split()) for step, undone in _SLOTS["undoes"].items()}
-"""The steps that a later step undoes, by that."""
+"""A step -> the earlier steps that it undoes."""
 
 _CAUSES: Final = tables(get_data(__package__, "causes.txt"))
 UNNAMED: Final = {"by": "a user", "thing": "the slot or job"}
-"""The words for who asked and for what, if no record names them."""
+"""The user and the object of a request, if no record names them."""
 CAUSES: Final[dict[str, str]] = {cause: words.format_map(UNNAMED) for cause, words in _CAUSES["causes"].items()}
-"""Every cause of ``events.CAUSE_CODES`` with its words."""
+"""A cause in ``events.CAUSE_CODES`` -> its clause."""
 REJECTIONS: Final = tables(get_data(__package__, "rejections.txt"))
-"""The words for what keeps a job from a slot, and a machine from a drain."""
-CLAIM_FLAGS: Final = _CAUSES["flags"]  #: every flag of a claim with its words
+"""The reasons why a job gets no slot, and why a poll drains no machine."""
+CLAIM_FLAGS: Final = _CAUSES["flags"]  #: a claim's flag -> its clause
 
 
 def row_code(row: str, target: str, cause: str, job: str) -> str:
-    """Name the sentence of a slot's transition: the most specific one that the table has for the row, the activity to
-    which it leads, its cause, and whether the slot has a job."""
-    place = f"{row}/{activity(target)}"
-    keys = (f"{place} {cause}", f"{row} {cause}", *([] if job else [f"{row} idle"]), place, row)
+    """Return the code of the most specific sentence for a slot transition: by its row, target activity and cause, and
+    by whether the slot has a job (`job` is empty if not)."""
+    row_and_activity = f"{row}/{activity(target)}"
+    keys = (f"{row_and_activity} {cause}", f"{row} {cause}", *([] if job else [f"{row} idle"]), row_and_activity, row)
     return next((f"row {key}" for key in keys if f"row {key}" in WORDS), "slot_moved")
 
 
 def step_name(code: str) -> str:
-    """Return the row that a code of a sentence is about, such as "10" of "row 10/Killing", with its cause if only that
-    undoes steps; any other code is returned as it is."""
+    """Return the row in a sentence's code, such as "10" for "row 10/Killing". A row that undoes steps only with a
+    certain cause keeps the cause. Other codes are returned unchanged."""
     kind, _, key = code.partition(" ")
     if kind not in ("row", "drain"):
         return code
@@ -74,14 +74,14 @@ def step_name(code: str) -> str:
 
 
 def cause_words(cause: str, **placeholders: str) -> str:
-    """Return a cause in words; ``by`` is the user who requested it, ``thing`` its object. An unknown cause is
-    unchanged."""
+    """Return the clause for a cause; an unknown cause is returned unchanged. `placeholders` may give the user who made
+    the request (``by``) and its object (``thing``)."""
     text = _CAUSES["causes"].get(cause)
     return cause if text is None else text.format_map({**UNNAMED, **placeholders})
 
 
 def code_words(number: str) -> str:
-    """Name a code of a hold or an eviction; empty for none."""
+    """Return a description of a hold or vacate code; empty if the code is 0 or not a number."""
     if not number.isdecimal() or number == "0":
         return ""
     code = HOLD_CODES.get(int(number)) or VACATE_CODES.get(int(number))

@@ -1,4 +1,4 @@
-"""Sentences and answers, and their shared context: who requested what, and the evidence for decisions."""
+"""The sentences and answers of ``why``, and the requests and evidence to which they refer."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from .evidence import full_evidence, values
 from .formatting import instant, iso
 from .sentence_tables import ADVICE, EXPLAINS, REJECTIONS, UNDOES, WORDS, cause_words, step_name
 
-LEAST = -1.7e308  #: ranks below this mean values that are not numbers
-MOST_LINES = 5  #: no answer is longer, unless its evidence is asked for
+LEAST = -1.7e308  #: a rank below this is not a number
+MOST_LINES = 5  #: the maximum number of lines in an answer without evidence
 
 
 REQUEST_CAUSES = frozenset(
     {"vacate_command", "user_vacate", "drain_command", "defrag", "draining", "shutdown", "better_match"}
 )
-"""The causes, other than the slot's policy, for which a slot's claim begins to end."""
+"""The causes by which a claim begins to end, other than the slot's policy."""
 
 
 def preference_text(reason: str, job: str, holder: str = "", kind: str = "") -> str:
-    """Return why a slot of ``holder`` was matched with a job; empty if no job is preempted for it."""
+    """Return why a slot that ``holder`` uses was matched with another job; empty if the match preempts no job."""
     template = REJECTIONS["preferred"].get(f"{reason}{kind or (' to' if holder else '')}")
     return "" if template is None else f": {template.format(job=job, holder=holder)}"
 
 
 def preemption_text(match: e.Match, job: str, holder: str = "") -> str:
-    """Return who is preempted for a match, and why; empty if no one is."""
+    """Return which jobs a match preempts, and why; empty if none."""
     if not match.preempts:
         return preference_text(match.reason, job, holder)
     reason = preference_text(match.reason, job, kind=" of parts")
@@ -40,7 +40,7 @@ def preemption_text(match: e.Match, job: str, holder: str = "") -> str:
 
 
 def rank_text(match: e.Match) -> str:
-    """Return the ranks by which a slot was chosen; empty if all are 0 or not numbers."""
+    """Return the ranks for which the negotiator chose a slot, without those that are 0 or not numbers."""
     ranks = {
         "Rank": match.rank,
         "NEGOTIATOR_PRE_JOB_RANK": match.pre,
@@ -61,10 +61,10 @@ class UnknownThingError(PoolbookError, LookupError):
 
 @frozen
 class Sentence:
-    """What happened at an instant (microseconds), by the event at ``position``: the code of its template, and
-    the facts in them. ``cause`` and ``stimulus`` are the event's, but the end of a run has the run's cause
-    (``runs/run_end_causes.py``); ``places`` are the records of a real pool that say so.
-    ``later`` are facts that only later records have: other sentences of a life tell them, and an answer in this one."""
+    """A sentence about the event at ``position`` and ``at`` (microseconds): the code of its template, and the facts to
+    insert. ``cause`` and ``stimulus`` are the event's, except that the end of a run has the run's cause
+    (``runs/run_end_causes.py``). For an import, ``places`` are the locations of the cited records. ``later`` has facts
+    that only later records show: the life of a job reports them separately, but an answer inserts them."""
 
     at: int
     position: int
@@ -82,14 +82,18 @@ class Sentence:
 
     @property
     def full(self) -> str:
-        """The sentence with its evidence, and with the places of the records that it rests on."""
+        """The sentence with its evidence and the locations of the cited records."""
         places = f" [{', '.join(self.places)}]" if self.places else ""
         return fill(WORDS[self.code], self.facts, verbose=True) + places
 
     @property
     def with_later_facts(self) -> Sentence:
-        """The sentence with the facts that only later records have."""
+        """The sentence, including the facts from later records."""
         return evolve(self, facts=self.facts | self.later)
+
+    def restated(self, code: str, facts: dict[str, str]) -> Sentence:
+        """Return another sentence about the same event."""
+        return Sentence(self.at, self.position, code, facts, self.cause, self.stimulus)
 
     def as_dict(self) -> dict[str, object]:
         """Return the sentence as JSON-compatible values."""
@@ -101,31 +105,30 @@ class Sentence:
 
 @frozen
 class Answer:
-    """Why a job or slot is where it is: ``lines`` have its status, the last steps that explain it, and advice;
-    ``life`` has all its steps in order of time."""
+    """An explanation of the state of a job, slot or cluster: ``lines`` are its status, the last steps that led to it,
+    and advice; ``life`` is its whole history in chronological order."""
 
     lines: tuple[Sentence, ...]
     life: tuple[Sentence, ...] = ()
 
     @property
     def texts(self) -> list[str]:
-        """The lines in words."""
         return [line.text for line in self.lines]
 
 
 def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, life: Sequence[Sentence]) -> Answer:
-    """Return an answer of at most ``MOST_LINES`` lines without duplicates, and the advice last. ``steps`` begins with
-    the most important ones."""
+    """Return an answer of at most ``MOST_LINES`` different lines: the head, the steps (the most important first) and
+    the advice."""
     room = MOST_LINES - 1 - (advice is not None)
-    by_code: dict[str, Sentence] = {}
+    by_text: dict[str, Sentence] = {}
     for step in steps:
-        by_code.setdefault(step.text, step)
-    return Answer((head, *list(by_code.values())[:room], *([advice] if advice is not None else [])), tuple(life))
+        by_text.setdefault(step.text, step)
+    return Answer((head, *list(by_text.values())[:room], *([advice] if advice is not None else [])), tuple(life))
 
 
 def explaining_steps(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sentence]:
-    """Yield the steps of a slot that explain its last one (``since``), the last first, without what a later step
-    undid."""
+    """Yield the steps of a slot that explain its last step (``since``), the latest first. Steps that a later step undid
+    are left out."""
     undone_codes: frozenset[str] = frozenset()
     for step in reversed(chain):
         name = step_name(step.code)
@@ -135,19 +138,19 @@ def explaining_steps(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sen
 
 
 def advise(code: str, since: Sentence, **facts: str) -> Sentence:
-    """Return advice to the reader, dated as another sentence."""
+    """Return a sentence with advice for the user, dated like another sentence."""
     assert code in ADVICE, code
-    return Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
+    return since.restated(code, facts)
 
 
 def dated_line(sentence: Sentence, zone: tzinfo = UTC) -> str:
-    """Return a line of a life: the time in ``zone``, and the sentence with its evidence."""
+    """Return a line of a history: the time in ``zone``, and the sentence with its evidence."""
     return f"{instant(sentence.at, zone)}  {sentence.full}"
 
 
 @define
 class StimulusContext:
-    """The requests and the evaluated expressions of each stimulus."""
+    """The user requests and the evaluated expressions in a log, by stimulus."""
 
     requests: dict[str, e.RequestAnswered] = field(factory=dict)
     evidence: dict[str, list[e.EvaluationRecorded]] = field(factory=dict)
@@ -163,17 +166,18 @@ class StimulusContext:
     def decision_facts(
         self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobSignalled | e.JobExited | e.JobActivated
     ) -> dict[str, str]:
-        """Return the facts of the expression that decided a transition; none if no expression did."""
+        """Return the facts (``evidence_facts``) of the expression that decided a transition; empty if none did."""
         note = self.noted.get(event.evidence)
         return evidence_facts(note) if note else {}
 
     def expression_facts(self, event: e.Event, name: str) -> dict[str, str]:
-        """Return the facts of the last expression with this prefix that the event's decision evaluated."""
+        """Return the facts of the last expression that the event's decision evaluated and whose name begins with
+        `name`."""
         notes = [note for note in self.evidence.get(event.stimulus, ()) if note.name.startswith(name)]
         return evidence_facts(notes[-1]) if notes else {}
 
     def cause_text(self, event: e.Event) -> str:
-        """Return the cause in words, with the user who requested it, and the slot or job to vacate."""
+        """Return the clause for an event's cause, with the user who requested it, and the slot or job to vacate."""
         request = self.requests.get(event.stimulus)
         if request is None:
             return cause_words(event.cause)
@@ -195,21 +199,21 @@ _FACT = re.compile(r"\{(\w+)\}")
 _PART = re.compile(r"\[([^\[\]]*)\]")
 _DOTS = re.compile(r"(?<!\.)\.{2}(?!\.)|\.{4,}")
 _EXPRESSION = re.compile(r" expression '.*'(?= evaluated to )")
-"""The part of a schedd's text about a policy that follows the policy's name."""
+"""The expression in a schedd's message about a policy, which follows the policy's name."""
 _TRUTH = re.compile(r" == (True|False)\b")  #: the end of a condition in the negotiator's log
 _EVIDENCE = re.compile(r"<<(.*?)>>")
 _SMALL = frozenset({"a", "all", "every", "it", "its", "job", "jobs", "no", "none", "of", "the", "what"})
-LONGEST = 120  #: the longest text of one fact in a sentence without its evidence
-LINE = 200  #: the length of a sentence without its evidence, if its facts allow
+LONGEST = 120  #: the maximum length of a fact in a sentence without evidence
+LINE = 200  #: the length of a sentence without evidence above which facts in ``_UNCUT`` are shortened
 _UNCUT = {"reason", "hold", "advice"}  #: facts that are cut only if the sentence is too long, and in the middle
 _LISTS = {"cause", "evictions"}  #: facts whose short parts are never cut
 
 
 def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
-    """Put facts into a template; ``verbose``: with the evidence, and with each fact at its full length.
+    """Insert facts into a template. With ``verbose``, include the evidence and do not shorten facts.
 
-    ``{name}`` is a fact. A part in ``[...]`` is left out where one of its facts is missing; one in ``<<...>>`` is
-    evidence, and is left out unless ``verbose``. Parts may be nested.
+    ``{name}`` is a fact. A part in ``[...]`` is left out if one of its facts is missing. A part in ``<<...>>`` is
+    evidence, which is left out unless ``verbose``. Parts may be nested.
     """
     filled = _select_part(template, verbose)
     while (reduced := _PART.sub(lambda part: _fill_part(part[1], facts), filled)) != filled:  # the innermost first
@@ -220,7 +224,7 @@ def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
         fact_length = max(LONGEST, len(facts[name]) - (len(text) - LINE))
         text = text.replace(facts[name], _without_middle(_EXPRESSION.sub("", facts[name]), fact_length))
     text = _DOTS.sub(lambda dots: "." if len(dots[0]) == 2 else "...", text)
-    return f"{text[:1].upper()}{text[1:]}" if filled.startswith("{") and _begins_capitalized(text) else text
+    return f"{text[:1].upper()}{text[1:]}" if filled.startswith("{") and text.partition(" ")[0] in _SMALL else text
 
 
 def _fill_part(part: str, facts: Mapping[str, str]) -> str:
@@ -232,11 +236,6 @@ def _select_part(template: str, verbose: bool) -> str:
     return _EVIDENCE.sub(r"\1" if verbose else "", template)
 
 
-def _begins_capitalized(text: str) -> bool:
-    """Return True if a text begins with a word that is capitalized only at the beginning of a sentence."""
-    return text.partition(" ")[0] in _SMALL
-
-
 def _without_middle(text: str, length: int) -> str:
     if len(text) <= length:
         return text
@@ -245,7 +244,7 @@ def _without_middle(text: str, length: int) -> str:
 
 
 def cut(text: str, length: int = LONGEST) -> str:
-    """Return a text without the text of an expression, cut between words at a length."""
+    """Return a text without its expression, cut between words to at most `length` characters."""
     text = _TRUTH.sub(lambda truth: f" is {truth[1].lower()}", _EXPRESSION.sub("", text))
     if len(text) <= length:
         return text

@@ -26,11 +26,6 @@ _PLAIN = {"exited": COMPLETED, "": ENDED}
 """The outcomes of exits that are not evictions. An imported run has no outcome if no record explains its end."""
 
 
-def is_running_pair(event: e.SlotTransitioned) -> bool:
-    """Return True if a transition shows that the slot's job is running or being evicted."""
-    return event.target == "Claimed/Busy" or event.target in _ENDINGS
-
-
 @define
 class _Active:
     """A run that has not ended, with the possible causes so far from the job, the slot, the claim and signals."""

@@ -75,7 +75,7 @@ class SlotRecords:
         near = range(bisect_left(self._times[slot], began - NEAR), bisect_right(self._times[slot], began + NEAR))
         begin = next((at for at in near if _activates(records[at][1], job)), None)
         if begin is None:
-            busy_times = (at for at in near if _gets_busy(records[at][1]))
+            busy_times = (at for at in near if getattr(records[at][1], "target", "") == "Claimed/Busy")
             begin = next((at for at in busy_times if not _is_other(records[max(0, at - 1)][1], job)), None)
         if begin is None:
             return []
@@ -103,7 +103,9 @@ class SlotRecords:
         for _, event in reversed(records[: bisect_right(self._times[slot], at)]):
             if isinstance(event, e.SlotReported) and event.said == "activated" and event.at < at - NEAR:
                 return True
-            if isinstance(event, e.SlotCreated) or (isinstance(event, e.SlotTransitioned) and _begins_claim(event)):
+            if isinstance(event, e.SlotCreated):
+                return False
+            if isinstance(event, e.SlotTransitioned) and state(event.target) == "Claimed" != state(event.source):
                 return False
         return False
 
@@ -141,7 +143,8 @@ class SlotRecords:
             return None
         user = ""
         records = self.records(slot)
-        eviction_record = next((record for record in reversed(run) if _preempts(record[1])), last_record)
+        evictions = (move for move in reversed(moves(run, "Preempting")) if state(move[1].source) == "Claimed")
+        eviction_record = next(evictions, last_record)
         for position, event in records[records.index(eviction_record) :]:
             if event.at > last_record[1].at + TAKEN:
                 break
@@ -180,22 +183,6 @@ def _is_other(previous: e.Event, job: str) -> bool:
     return isinstance(previous, e.SlotReported) and previous.said == "activated" and not _activates(previous, job)
 
 
-def _preempts(event: e.Event) -> bool:
-    return (
-        isinstance(event, e.SlotTransitioned)
-        and state(event.source) == "Claimed"
-        and state(event.target) == "Preempting"
-    )
-
-
-def _begins_claim(event: e.SlotTransitioned) -> bool:
-    return state(event.target) == "Claimed" and state(event.source) != "Claimed"
-
-
-def _gets_busy(event: e.Event) -> bool:
-    return isinstance(event, e.SlotTransitioned) and event.target == "Claimed/Busy"
-
-
 def is_free(event: e.SlotTransitioned) -> bool:
     """Return True if the job has left the slot."""
     return event.target in ("Claimed/Idle", "Claimed/Cleaning") or state(event.target) not in ("Claimed", "Preempting")
@@ -229,11 +216,11 @@ def _shows_job(event: e.SlotTransitioned) -> bool:
 
 def moves(run: list[e.LoggedEvent], *targets: str) -> list[tuple[int, e.SlotTransitioned]]:
     """Return the transitions during a run to one of these activities or states."""
-    moves = [(position, event) for position, event in run if isinstance(event, e.SlotTransitioned)]
-    return [move for move in moves if not set(targets).isdisjoint(move[1].target.split("/"))]
+    transitions = [(position, event) for position, event in run if isinstance(event, e.SlotTransitioned)]
+    return [move for move in transitions if not set(targets).isdisjoint(move[1].target.split("/"))]
 
 
 def moves_from(run: list[e.LoggedEvent], source: str) -> list[tuple[int, e.SlotTransitioned]]:
     """Return the transitions during a run from this activity."""
-    moves = [(position, event) for position, event in run if isinstance(event, e.SlotTransitioned)]
-    return [move for move in moves if move[1].source.split("/")[-1] == source]
+    transitions = [(position, event) for position, event in run if isinstance(event, e.SlotTransitioned)]
+    return [move for move in transitions if move[1].source.split("/")[-1] == source]

@@ -11,7 +11,7 @@ from ...domain import events as e
 from ...domain.state_machines import LEFT
 from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ...domain.units import SECOND
-from ..listing import Member, members
+from ..listing.members import Member, members
 from ..narration.formatting import counted
 from .scenario import Scenario, ScenarioStep
 from .scenario_times import elapsed, format_time

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from ...domain.units import SECOND
-from ..listing import StreamFilter
+from ..listing.members import StreamFilter
 from ..narration.formatting import counted, interval, iso
 from ..runs.imported_runs import UnknownRuns
 from ..runs.job_run import ENDED, RUNNING, JobRun

@@ -1,10 +1,9 @@
-"""Validate a whole log: is every event allowed by the tables, and does it agree with those before it?
+"""Validate a whole log: check that the state machines allow every event in the state at that point of the log.
 
-``transition_rules`` has the rules with their words. ``slot_checks``, ``claim_checks``, ``machine_checks``,
-``job_checks``, ``accounting_checks`` and ``evidence_checks`` check each kind of event, and
-``validator`` reads the log: each event is compared with the state that the events before it make (``judged_pool``).
-Nothing here changes a log or reads a store. Decisions that an expression took are taken again from the recorded values.
-A log may have been edited, so nothing here may raise because an event makes no sense.
+``validator`` reads the log and folds its events into a state (``judged_pool``). Before each event is folded, the rule
+for its type compares the event with that state. The rules are in the modules ``*_checks``; ``rules.txt`` describes
+them. Decisions of expressions are repeated with the recorded values. Because a log may have been edited, a rule must
+not raise an error for any event.
 """
 
 from .judged_pool import Violation

@@ -1,5 +1,4 @@
-"""Check the settings of submitters, and each recorded real priority by the formula from the one before and the usage
-since."""
+"""Check submitters' settings, and that each real priority follows from the previous one and the usage since then."""
 
 from __future__ import annotations
 
@@ -55,16 +54,16 @@ def _is_valid_setting(pool: JudgedPool, name: str, text: str) -> bool:
 
 @rule(e.QuotasAssigned)
 def check_quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
-    """Check the quotas of accounting groups by the settings and the cores that are said to be divided."""
+    """Check that group quotas follow from the settings and the recorded total of cores."""
     rules = read(pool.state.settings)
     expected_quotas = quotas_of(rules.tree, event.total, oversubscribes(rules.quotas, pool.state.dialect))
     assigned_groups = {group.name: group for group in event.groups}
     for expected in expected_quotas:
         quota = assigned_groups.pop(expected.name, None)
         if quota != expected:
-            logged = "nothing is said" if quota is None else f"{quota.quota:g} and {quota.subtree:g} cores are said"
-            text = f"{logged} to be its quota and its subtree's, but the settings make it {expected.quota:g} and "
-            pool.report(expected.name, "quota", f"{text}{expected.subtree:g} of {event.total:g} cores")
+            logged = "none" if quota is None else f"{quota.quota:g} (with its subtree {quota.subtree:g})"
+            text = f"its quota is {logged}, but the settings give {expected.quota:g} (with its subtree "
+            pool.report(expected.name, "quota", f"{text}{expected.subtree:g}) of {event.total:g} cores")
     for name in assigned_groups:
         pool.report(name, "reference", f"the pool has no accounting group {name}")
 
@@ -92,7 +91,7 @@ def check_priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
 
 
 def check_initial_factor(pool: JudgedPool, name: str, logged_factor: float, negotiator: str = "") -> None:
-    """Check the factor that an event lets a submitter begin with. Older logs do not tell it."""
+    """Check the initial priority factor that an event records for a submitter. Older logs do not record it."""
     expected = first_factor(pool.state, name, negotiator)
     if logged_factor and logged_factor != expected:
         text = f"the settings make it {expected}" if expected else "it already had one"

@@ -1,4 +1,4 @@
-"""Check the claims of the pool's schedd, and of outside access points."""
+"""Check events about claims, by the pool's own schedd and by external access points."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from .machine_checks import may_await_client
 from .match_checks import check_limits_of_ad, check_limits_of_match, match_of, note_claimed_part
 from .run_checks import check_drain_counted, check_slot_free, is_waiting_for_slot, signal_order_errors
 
-MOST_DIGITS = 12  #: the most digits of a number of seconds
+MOST_DIGITS = 12  #: the maximum number of digits in a number of seconds
 _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits", "negotiator")
-"""The terms that a waiting claim keeps when it is made."""
+"""Return the fields that a queued claim and the later ``ClaimMade`` must have in common."""
 
 
 @rule_of(e.ClaimMade, known_slot)
@@ -80,7 +80,7 @@ def _check_request(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued) -> None
 
 
 def _named_claim(pool: JudgedPool, slot: Slot, claim: str) -> Claim | None:
-    """Return the slot's claim if the event names it; otherwise skip the event."""
+    """Return the slot's claim if the event names it. Otherwise report the event and do not fold it."""
     claim_now = slot.claim
     if claim_now is not None and claim_now.id == claim:
         return claim_now
@@ -102,7 +102,7 @@ def check_claim_queued(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> No
 
 
 def _check_own_waits(pool: JudgedPool, slot: Slot, event: e.ClaimQueued) -> None:
-    """Check that the pool's own schedd waits only for a matched slot; until then, its job gets no other one."""
+    """Check that the pool's own schedd queues a claim only for a slot that was matched with the claim's job."""
     job, matched = match_of(pool, slot, event.job) or (None, PendingMatch())
     check_limits_of_match(pool, event, matched.limits)
     if job is None or f"{job[0]}.{job[1]}" != event.job:
@@ -206,13 +206,12 @@ def check_claim_ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None
 
 
 def _may_end_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnded) -> bool:
-    """Return True if a claim may end without Preempting: it is withdrawn at once (5b), or its machine leaves."""
+    """Return True if a claim may end outside of Preempting: it was rejected at once (5b), or its machine leaves."""
     machine = pool.state.machines.get(slot.machine)
     return claim.since == event.at or (event.cause == "shutdown" and machine is not None and bool(machine.shutdown))
 
 
 def check_lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Check that the lease has expired when a claim ends because of its holder's silence."""
     until = slot.claim.lease_end if slot.claim is not None else 0
     if not 0 < until <= event.at:
         text = "its holder was not silent" if not until else "it has not expired"
@@ -220,7 +219,8 @@ def check_lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) ->
 
 
 def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Check that a job ran for its retirement, less its vacate time; plain numbers only, expressions have evidence."""
+    """Check that a job had its retirement time, less its vacate time, if both are plain numbers of seconds.
+    Expressions have evidence, which is checked instead."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
     limit, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
     if run is None or claim is None or machine is None or limit is None or vacate is None or has_own_times(pool, run):
@@ -236,11 +236,11 @@ def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitione
 
 
 def _seconds(text: str) -> int | None:
-    """Return a plain number of seconds in microseconds; None for every other expression."""
+    """Convert seconds to microseconds; return None if the text is not a plain number."""
     return int(text) * 1_000_000 if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else None
 
 
-# Claims that are kept for a job which is to run at once (condor_now)
+# Claims that are reserved for a job that condor_now runs immediately
 
 
 @rule(e.ClaimsReserved)
@@ -282,7 +282,7 @@ def check_reservation_ended(pool: JudgedPool, event: e.ReservationEnded) -> None
 
 
 def check_coalesced(pool: JudgedPool, slot: Slot, event: e.ClaimMade) -> None:
-    """Check a claim of a slot that was combined for a job from the claims reserved for it."""
+    """Check the claim of a slot that condor_now combined from the slots of the job's reserved claims."""
     job = job_of(event.job)
     reservation = None if job is None else pool.state.reservations.get(job)
     if job is None or reservation is None:
@@ -305,7 +305,6 @@ def _existing_slots(pool: JudgedPool, reservation: Reservation) -> list[str]:
 
 
 def settle_reservations(pool: JudgedPool) -> None:
-    """Check that all reserved claims still exist."""
     for job, reservation in list(pool.state.reservations.items()):
         if len(_existing_slots(pool, reservation)) < len(reservation.claims):
             pool.report(job, "reservation", "one of the claims that are reserved for it is gone")

@@ -1,9 +1,8 @@
-"""Check the evidence of decisions: a transition names the right one, and the recorded expression yields the recorded
-value.
+"""Check the evidence of decisions: it is an expression that may decide the transition, and has the recorded value.
 
-An expression is evaluated again in the ads of its evidence: each attribute that it read, with its value. So a decision
-is taken again without the pool's state. Expressions that draw random numbers, make names at run time, or read local
-time are skipped: the recorded values do not determine them.
+The expression is evaluated again with the recorded values of the attributes that it read, so this needs no state.
+Expressions with random numbers, names computed at run time, or local time are skipped, because they do not depend on
+the recorded values alone.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ _BEYOND = frozenset(
      "timezoneoffset", "splittime", "formattime", "getyear", "getmonth", "getdayofyear", "getdayofmonth",
      "getdayofweek", "gethours", "getminutes", "getseconds"}
 )  # fmt: skip
-"""Functions that do not depend on their arguments and the instant alone: they make names, read maps, or use the
-machine's time zone, which no log has."""
+"""Functions whose results depend on more than their arguments and the time: computed names, maps, or the time zone."""
 
 
 @rule(e.EvaluationRecorded)
@@ -45,8 +43,8 @@ def check_recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
 
 
 def check_slot_evidence(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Check the evidence of a slot's transition: it exists, is of the same stimulus and the slot's own expression, and
-    has the truth that the cause needs. A decision that rests on a reading must name some."""
+    """Check a slot transition's evidence: it was recorded by the same stimulus, is the slot's own expression, and has a
+    value that leads to the transition. A decision that depends on sensor readings must have evidence."""
     expressions = DECIDED.get(event.cause)
     if event.evidence:
         note = pool.notes.get(event.evidence)
@@ -83,10 +81,11 @@ def _check_note(
 
 
 def check_job_evidence(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobExited) -> None:
-    """Check the evidence of a transition by a job's own policy; without any, that a constant expression allows it."""
+    """Check the evidence of a transition by a job's own policy. Without evidence, the expression must be a constant
+    that leads to the transition."""
     truths, policies = OWN_POLICY.get(event.row, {}), policies_of_row(event.row)
     if policies and not evidence_problem(pool, cluster, proc, policies, event.evidence, event.at):
-        return  # a periodic policy that was asked at the end of the run
+        return  # a periodic policy that was evaluated at the end of the run
     if not event.evidence:
         _check_constants(pool, cluster, proc, event.row, truths)
         return
@@ -123,25 +122,22 @@ def _check_constants(
 
 
 def _always_reads_attribute(slot: Slot, name: str) -> bool:
-    """Return True if a slot's expression, and its variant if any, reads an attribute that is always there."""
     texts = [text for key in (name, name + VARIANT) if (text := policy(slot, key))]
     return bool(texts) and all(_text_reads_attribute(text) for text in texts)
 
 
 def _text_reads_attribute(text: str) -> bool:
-    meaning = parse_cached(text)
-    return meaning is not None and any(
+    parsed = parse_cached(text)
+    return parsed is not None and any(
         node.key in ALWAYS_READ and (node.base is None or unparse(node.base).lower() == "my")
-        for node in _nodes(meaning)
+        for node in _nodes(parsed)
         if isinstance(node, Attribute)
     )
 
 
-# Taking a decision again
-
-
 def reevaluation_problem(note: e.EvaluationRecorded) -> str:
-    """Return what is wrong with evidence; empty if its expression has the noted truth, or cannot be evaluated again."""
+    """Return an error if the evidence's expression has another truth value when it is evaluated again; "" if it has the
+    same, or depends on more than the recorded values."""
     reparsed = parse_cached(note.expression)
     if reparsed is None:
         return f"{note.name} = {note.expression} is not an expression"

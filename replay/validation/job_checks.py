@@ -1,4 +1,4 @@
-"""Check jobs. A range of processes is checked as a whole, by bytes, and one by one only if something is wrong."""
+"""Check events about jobs. A range of processes is checked as a whole, and one by one only if it is wrong."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ...domain import events as e
 from ...domain.schedd.factories import LIMIT_ATTRIBUTE, MAX_IDLE
 from ...domain.schedd.job_commands import HELD_BY_USER, is_protected_hold
 from ...domain.schedd.job_edits import IDENTITY, IMMUTABLE, POOL_ATTRIBUTES, protection_of
+from ...domain.schedd.periodic_policy import BY_CAUSE
 from ...domain.schedd.queue_limits import max_new_jobs
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import TERMINAL, parse_int, unquoted
@@ -18,7 +19,7 @@ from ...domain.state.records import RUNS, Activation
 from ...domain.state_machines import LEFT, UNSUBMITTED
 from .accounting_checks import check_initial_factor
 from .evidence_checks import check_job_evidence
-from .job_policy_checks import check_chirp_write, check_job_transform, check_policy_cause, first_proc, has_policy_cause
+from .job_policy_checks import check_chirp_write, check_job_transform, check_policy_cause, first_proc
 from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool, rule, rule_of
 from .submission_checks import check_number, judge_submission
 
@@ -57,8 +58,8 @@ def check_submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
 
 
 def _possible_submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
-    """Return the submitters that a cluster may have: its user (always, in logs from before AccountingGroup), or its
-    AccountingGroup. If that is an expression, any."""
+    """Return the submitters that a cluster may have: its user, or its AccountingGroup (any, if that is an expression).
+    Old logs always have the user."""
     user = unquoted(event.ad.get("User", "")) or event.submitter
     text = next((text for name, text in event.ad.items() if name.lower() == "accountinggroup"), "")
     domain = user.rpartition("@")[2]
@@ -83,7 +84,7 @@ def _cluster_of(pool: JudgedPool, event: _OfJobs) -> Cluster | None:
 
 
 def _proc_ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
-    """Return the ranges of an event as (first, behind the last), cut to the cluster's size."""
+    """Return an event's ranges of existing processes, each with its first process and the one after its last."""
     ranges, previous_last = [], -1
     if not event.procs:
         pool.report(f"cluster {cluster.id}", "reference", "the event names no jobs")
@@ -135,7 +136,7 @@ def check_jobs_transition(pool: JudgedPool, cluster: Cluster, event: e.JobsTrans
             _check_repeated_hold(pool, cluster, event, first, behind)
     pool.add_to_story(cluster.id)
     check_policy_cause(pool, cluster, lead, event)
-    if (event.evidence and not has_policy_cause(event)) or event.row == "leave":
+    if (event.evidence and event.cause not in BY_CAUSE) or event.row == "leave":
         check_job_evidence(pool, cluster, lead, event)
     note_ended_jobs(pool, cluster, event.target, event.left)
 
@@ -143,7 +144,7 @@ def check_jobs_transition(pool: JudgedPool, cluster: Cluster, event: e.JobsTrans
 def _check_repeated_hold(
     pool: JudgedPool, cluster: Cluster, event: e.JobsTransitioned, first: int, behind: int
 ) -> None:
-    """Check that a hold replaces another one only if a user placed it, and not the other one."""
+    """Check that a second hold is by a user, and that the first one was not."""
     if event.cause != "user_hold" or event.changes.get("HoldReasonCode") != str(HELD_BY_USER):
         pool.report((cluster.id, first), "cause", "it is held again, but not by a user")
     firm = next((proc for proc in range(first, behind) if proc in cluster and is_protected_hold(cluster, proc)), None)
@@ -152,13 +153,13 @@ def _check_repeated_hold(
 
 
 def note_ended_jobs(pool: JudgedPool, cluster: Cluster, status: str, has_left: bool) -> None:
-    """Note jobs that have ended: they leave the queue in the same append, unless something keeps them."""
+    """Note jobs that have ended but not left the queue, for ``settle_queue``."""
     if status in TERMINAL and not has_left:
         pool.unsettled_clusters[cluster.id] = None
 
 
 def settle_queue(pool: JudgedPool) -> None:
-    """Check at the end of an append that ended jobs left the queue, unless their LeaveJobInQueue may keep them."""
+    """Check at the end of an append that ended jobs have left the queue, unless LeaveJobInQueue may keep them."""
     for number in pool.unsettled_clusters:
         cluster = pool.state.clusters.get(number)
         if (
@@ -183,7 +184,7 @@ KEEPS = "LeaveJobInQueue"
 def _touch_slots(
     pool: JudgedPool, cluster: Cluster, first: int, behind: int, runs: list[tuple[int, Activation]]
 ) -> None:
-    """Note the slots that run jobs of a range, or that these wait for: they are checked at the end of the append."""
+    """Note the slots of jobs in a range, running or matched, so that ``settle_slot`` checks them."""
     pool.touched_slots.update((run.slot, None) for _, run in runs)
     reserved = pool.state.assigned_slots
     if behind - first < len(reserved):
@@ -229,7 +230,6 @@ def check_materialized(pool: JudgedPool, cluster: Cluster, event: e.JobsMaterial
 
 
 def _check_factory_limits(pool: JudgedPool, cluster: Cluster, count: int) -> None:
-    """Check that a factory materializes only as many jobs as its limits allow, if these are plain numbers."""
     assert cluster.factory is not None
     ad = {**cluster.ad, **cluster.factory.changes}
     limit, max_idle = parse_int(ad.get(LIMIT_ATTRIBUTE, "")), ad.get(MAX_IDLE, "")

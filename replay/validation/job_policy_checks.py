@@ -1,4 +1,4 @@
-"""Check the effects of periodic policies: the policy applies to jobs in that status, has that effect, and was true."""
+"""Check transitions by periodic policies: the policy applies in the job's status, has that effect, and was true."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .judged_pool import JudgedPool, normalized_text, rule, truth_of
 
 
 def _is_held_by_machine(event: e.JobSignalled) -> bool:
-    """Return True if the machine has such jobs held, and the hold comes with the end of the run."""
+    """Return True if the signal is for a hold by the startd (WANT_HOLD), which the end of the run will record."""
     code = event.vacated.get("VacateReasonCode")
     return event.cause == "held_by_machine" and not event.evidence and code == str(HELD_BY_STARTD)
 
@@ -30,13 +30,13 @@ def _is_held_by_machine(event: e.JobSignalled) -> bool:
 def check_policy_cause(
     pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsTransitioned | e.JobSignalled
 ) -> None:
-    """Check a transition whose cause is a policy, or the signal that follows on one or vacates a job; of any other
-    signal, that it does not say what only a policy's does."""
+    """Check a transition or signal that a periodic policy caused. Report evidence or a vacate reason on other
+    signals."""
     if isinstance(event, e.JobsTransitioned) and event.holds != 1:
         is_by_shadow = event.cause in BY_CAUSE and event.source in RUNS and not cluster.is_local
         if not is_by_shadow or event.holds != HOLDS_BY_SHADOW:
             pool.report((cluster.id, proc), "value", f"its ad counts {event.holds} holds, but there was one")
-    if not has_policy_cause(event):
+    if event.cause not in BY_CAUSE:
         if isinstance(event, e.JobSignalled) and (event.evidence or event.vacated) and not _is_held_by_machine(event):
             text = f"{event.cause} ends its run, not a policy, but the event has a vacate reason or evidence"
             pool.report((cluster.id, proc), "evidence", text)
@@ -60,11 +60,6 @@ def check_policy_cause(
         pool.report((cluster.id, proc), "evidence", text)
 
 
-def has_policy_cause(event: e.JobsTransitioned | e.JobSignalled) -> bool:
-    """Return True if a policy caused it."""
-    return event.cause in BY_CAUSE
-
-
 def policies_of_row(row: str) -> tuple[Policy, ...]:
     """Return the policies that cause a transition of a job."""
     return tuple(policy for policy in POLICIES if policy.row == row)
@@ -73,8 +68,8 @@ def policies_of_row(row: str) -> tuple[Policy, ...]:
 def evidence_problem(
     pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...], evidence: int, at: int
 ) -> str:
-    """Return what is wrong with the evidence that one of these policies held at an instant; empty: nothing. Without
-    any, one of them has to hold in an empty ad: it read nothing."""
+    """Return what is wrong with the evidence that one of these policies was true; "" if it is right. Without evidence
+    (`evidence` is 0), a policy must be true in an empty ad, because it read no attributes."""
     texts = dict(_policy_texts(pool, cluster, proc, policies))
     if not evidence:
         if None in texts.values() or any(_is_true(text, at) for text in texts.values() if text):
@@ -95,15 +90,15 @@ def evidence_problem(
 
 
 def _is_true(text: str, at: int) -> bool:
-    meaning, second = parse_cached(text), at // 1_000_000
+    parsed, second = parse_cached(text), at // 1_000_000
     context = Context(now=second, seed=second)
-    return meaning is not None and truth(value_or_error(meaning, ClassAd(), None, context)) is True
+    return parsed is not None and truth(value_or_error(parsed, ClassAd(), None, context)) is True
 
 
 def _policy_texts(
     pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...]
 ) -> Iterator[tuple[str, str | None]]:
-    """Yield the policies' expressions by their names in small letters; None if they differ between jobs."""
+    """Yield the policies' lower-case names and their expressions (None if they differ between the cluster's jobs)."""
     settings = pool.state.settings
     for policy in policies:
         if policy.attribute:
@@ -116,7 +111,7 @@ def _policy_texts(
 
 
 def check_job_transform(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
-    """Check that a job has the transform that is said to have changed it, at the end of a run."""
+    """Check that a job has the transform that changed it at the end of its run."""
     proc = first_proc(event)
     if event.procs != ((proc, proc),) or (cluster.id, proc) not in pool.state.by_job:
         pool.report((cluster.id, proc), "activation", "a job's own transform changes only that job, when its run ends")
@@ -131,7 +126,7 @@ def check_job_transform(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited)
 
 
 def check_chirp_write(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
-    """Check that a job that changed its own attributes runs, and that nothing counts twice."""
+    """Check a job's change of its own attributes (condor_chirp): the job runs, and the change is not a repetition."""
     proc = first_proc(event)
     run = pool.state.by_job.get((cluster.id, proc))
     if event.procs != ((proc, proc),) or run is None:
@@ -147,12 +142,11 @@ def check_chirp_write(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -
 
 
 def first_proc(event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred | e.JobsMaterialized) -> int:
-    """Return the first job of an event about several; 0 if it is about none, as in a log that was edited."""
+    """Return the first process of an event, or 0 if an edited log has an event without processes."""
     return event.procs[0][0] if event.procs else 0
 
 
 def _check_values_before(pool: JudgedPool, cluster: Cluster, proc: int, event: e.JobsEdited) -> None:
-    """Check what attributes are said to have been before."""
     for name, text in event.before.items():
         if name not in event.changes or text != cluster.value(proc, name):
             words = f"{name} is recorded as {text or 'undefined'}, but was {cluster.value(proc, name) or 'undefined'}"
@@ -184,7 +178,7 @@ def check_cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
 
 
 def check_start_evidence(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
-    """Check what let a job of the access point's universes begin: that it is the pool's expression, and was true."""
+    """Check the evidence for the start of a local or scheduler universe job: the pool's expression, which was true."""
     note, (name, _) = pool.notes.get(event.evidence), START_SETTINGS.get(cluster.universe, ("", ""))
     text = pool.state.settings.get(name, "")
     if note is None:
@@ -199,7 +193,7 @@ def check_start_evidence(pool: JudgedPool, cluster: Cluster, event: e.JobActivat
 
 
 def check_cool_down(pool: JudgedPool, event: e.JobExited) -> None:
-    """Check a cool-down: that the access point's expression came to so many seconds."""
+    """Check that a cool-down's duration follows from SYSTEM_ON_VACATE_COOL_DOWN and SYSTEM_COOLDOWN_DURATION."""
     if pool.state.clusters[event.cluster].universe == SCHEDULER_UNIVERSE:
         _check_cool_down_after_failure(pool, event)
         return
@@ -237,7 +231,7 @@ def _check_cool_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None
 
 
 def _seconds(text: str) -> int:
-    """Return the whole seconds of a literal; 0 if it is not a number."""
+    """Return a literal number of seconds, rounded down (true is 1); 0 if it is not a number."""
     try:
         return int(text == "true") or int(float(text))
     except ValueError:

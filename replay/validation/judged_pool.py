@@ -1,8 +1,8 @@
 """The state of a pool while its log is validated, and the reports of violations.
 
-The state is the domain's own, brought forward by the domain's fold. After a violation it follows the event as far as it
-can, so that one fault is reported once. What only the rules need is kept beside the state. The last events of each
-thing are kept as its story; the events of removed things for a while.
+The state is folded as in a live pool. An event that violates a rule is folded as far as possible, so that one fault is
+not reported again for each later event. ``JudgedPool`` also has the data that only rules need, and the last events of
+each slot and job, which a violation shows as its story.
 """
 
 from __future__ import annotations
@@ -31,40 +31,38 @@ from ...domain.state_machines import (
     match_machine,
     slot_machine,
 )
-from ..listing import Member, line, member_of, members
+from ..listing.members import Member, line, member_of, members
 from .transition_rules import Truth
 
 KEPT = 8  #: the number of events in the story of a slot or an activation
 KEPT_OF_CLUSTER = 64
-KEPT_GONE = 1024  #: the number of things that are gone and keep their story
-MOST_JOBS = 1 << 26  #: the most jobs of a cluster
+KEPT_GONE = 1024  #: how many removed slots and clusters keep their stories
+MOST_JOBS = 1 << 26  #: the maximum number of jobs in a cluster
 
 NUMBERS = HTCONDOR_25.job_status_numbers
 NAMES = {number: name for name, number in NUMBERS.items()}
 
 Move = tuple[str, str, str]  #: a row, the source and the target
-Thing = str | int | tuple[int, int]  #: a thing with a story: a slot, a cluster, or an activation of a job
+Thing = str | int | tuple[int, int]  #: the subject of a story: a slot's name, a cluster, or a running job
 
 
 @frozen
 class Violation:
-    """An event that violates one of ``RULES``.
+    """An event that violates one of ``RULES`` (rules.txt).
 
     >>> for violation in pool.judge():
     ...     print(violation.position, violation.thing, violation.rule, violation.words)
     """
 
-    position: int  #: of the event
+    position: int  #: the position of the event
     thing: str  #: the job, slot or other object
     rule: str
     words: str  #: a description
-    story: tuple[str, ...]  #: the last events of the thing, the violating one last
-    at: int = 0  #: when, in microseconds
+    story: tuple[str, ...]  #: the last events about the subject, ending with the violating one
+    at: int = 0  #: the time of the event, in microseconds
 
 
 class OneJobEvent(Protocol):
-    """An event about one job."""
-
     @property
     def cluster(self) -> int: ...
 
@@ -74,20 +72,22 @@ class OneJobEvent(Protocol):
 
 @define
 class Amounts:
-    have: dict[str, int] = field(factory=dict)
-    carved: dict[str, int] = field(factory=dict)  #: the part in its dynamic slots
-    whole: dict[str, int] = field(factory=dict)
-    weight: int | None = None  #: in thousandths; None if it is an expression
+    """A slot's resources, by name."""
+
+    have: dict[str, int] = field(factory=dict)  #: the amounts in its own ad
+    carved: dict[str, int] = field(factory=dict)  #: the amounts of its dynamic slots
+    whole: dict[str, int] = field(factory=dict)  #: the expected sum of both
+    weight: int | None = None  #: SlotWeight in thousandths; None if it is an expression
 
 
 class JudgedPool:
-    """A pool as its log tells it so far, and the violations of the current event."""
+    """The pool's state at the current event, and the violations found since ``take_violations`` was last called."""
 
     def __init__(self) -> None:
         self.state = State()
         self.position = self.at = self.began = self.ended = 0
         self.event: e.Event | None = None
-        self.folds: e.Event | None = None  #: the event, or what can be folded of it; None: nothing
+        self.folds: e.Event | None = None  #: the event to fold, without its impossible parts; None: fold nothing
         self.founded = False
         self.dialect = MANUAL
         self.vacate = 0  #: the pool's own MachineMaxVacateTime, in microseconds
@@ -95,32 +95,31 @@ class JudgedPool:
         self.job_table: StateMachine = job_machine(MANUAL.name)
         self.claim_table: StateMachine = claim_machine()
         self.match_table: StateMachine = match_machine()
-        self.moves = Counter[Move]()  #: of slots
-        self.job_moves = Counter[Move]()
+        self.moves = Counter[Move]()  #: the number of slot transitions of each kind
+        self.job_moves = Counter[Move]()  #: the number of job transitions of each kind
         self.lost: list[tuple[int, e.JobExited]] = []  #: the ends of jobs whose processes vanished without a record
-        # Beside the state
+        # Data that only rules need:
         self.amounts: dict[str, Amounts] = {}
-        self.expected: dict[str, tuple[int, int]] = {}
-        """The job that a slot's claim was made for, until it is activated."""
+        self.expected: dict[str, tuple[int, int]] = {}  #: by slot: the job for which it was claimed, until it starts
         self.drained_claims: dict[str, dict[str, str]] = {}
-        """The claims that a machine had when its drain began, by slot."""
-        self.notified: set[str] = set()  #: the slots that a negotiator outside of this pool matched
+        """By machine: the claims that its slots had when its drain began, by slot."""
+        self.notified: set[str] = set()  #: the slots that an external negotiator matched
         self.benchmarking: set[str] = set()  #: the slots with benchmarks that have no result yet
-        self.to_drain: set[str] = set()  #: the machines that the defragmentation chose, and whose drains have not begun
-        self.to_cancel: set[str] = set()  #: those whose drains it canceled, and that drain still
-        self.charged: set[str] = set()  #: the activations that a drain was charged for
+        self.to_drain: set[str] = set()  #: the machines that a poll chose, until their drains begin
+        self.to_cancel: set[str] = set()  #: the machines whose drains a poll canceled, until these end
+        self.charged: set[str] = set()  #: the activations whose badput a drain was charged
         # Checked at the end of a stimulus:
         self.touched_slots: dict[str, None] = {}
-        self.drained_machines: dict[str, None] = {}  #: the machines with news of their drain
+        self.drained_machines: dict[str, None] = {}  #: the machines whose drains changed
         self.unsettled_clusters: dict[int, None] = {}  #: the clusters with ended jobs that have not left the queue
         self.notes: dict[int, e.EvaluationRecorded] = {}  #: the recorded evidence, by position
-        self.negotiators: set[str] = {""}  #: all that there ever were, as events have them
-        self.preempted: dict[str, str] = {}  #: the dynamic slots that are to go for a match, with its job
-        self.preempted_for: dict[str, str] = {}  #: the slots to be evicted, with the slots that they were carved from
-        self.claimed_parts: set[str] = set()  #: the slots of which a holder outside claimed a part
+        self.negotiators: set[str] = {""}  #: all negotiators that were ever configured, as events name them
+        self.preempted: dict[str, str] = {}  #: by dynamic slot to preempt: the job that was matched
+        self.preempted_for: dict[str, str] = {}  #: by dynamic slot being preempted: its partitionable slot
+        self.claimed_parts: set[str] = set()  #: the partitionable slots of which an external claim took a part
         self.transformed: dict[int, list[e.JobsTransformed]] = {}
-        """What transforms did to submissions that have not come into the queue yet."""
-        self.refusals_counted = self.refused_answers = 0  #: submissions refused, and answered so
+        """By cluster: the transforms applied to a submission that is not in the queue yet."""
+        self.refusals_counted = self.refused_answers = 0  #: the rejected submissions, and the answers that say so
         self.asked = ""
         self.answered = self.cycle = self.matched_any = False
         self._stories: dict[Thing, deque[e.LoggedEvent]] = {}
@@ -133,8 +132,7 @@ class JudgedPool:
         self.ended = max(self.ended, event.at)
 
     def fold(self) -> None:
-        """Bring the state forward by the current event. If a fold fails, its changes stay: that the event makes no
-        sense was reported before, or is now."""
+        """Fold the current event into the state. If this fails, report the event, unless a rule already did."""
         if self.folds is None:
             return
         self.state.position = self.position - 1
@@ -148,14 +146,14 @@ class JudgedPool:
             self.forget(self.folds.cluster)
 
     def check_negotiator(self, subject: str, negotiator: str) -> None:
-        """Check that there is, or was, a negotiator whose accounting an event names."""
+        """Report an event that names a negotiator that was never configured."""
         if negotiator not in self.negotiators:
             self.report(subject, "reference", f"the pool has no negotiator {negotiator}")
 
     # Reporting
 
     def report(self, subject: str | Slot | tuple[int, int] | OneJobEvent, rule: str, text: str) -> None:
-        """Report a violation: by a slot or a job (also that of an event) with its story, or by what a name says."""
+        """Report a violation by a slot or a job, with its story, or by another subject (a name), without one."""
         if isinstance(subject, Slot):
             self.report_slot(subject.name, rule, text)
         elif isinstance(subject, str):
@@ -167,12 +165,12 @@ class JudgedPool:
             self._violations.append(Violation(self.position, f"{cluster}.{proc}", rule, text, story, self.at))
 
     def report_slot(self, name: str, rule: str, text: str) -> None:
-        """Report a violation by a slot of this name, which need not be there."""
+        """Report a violation by a slot, which need not exist."""
         story = self._story_lines(self._story(name), None)
         self._violations.append(Violation(self.position, name, rule, text, story, self.at))
 
     def take_violations(self) -> Iterator[Violation]:
-        """Return the violations since the last call."""
+        """Return the violations since the last call, and forget them."""
         violations, self._violations = self._violations, []
         return iter(violations)
 
@@ -201,12 +199,12 @@ class JudgedPool:
             story.append((self.position, self.event))
 
     def end_run(self, cluster: int, proc: int) -> None:
-        """Move the story of an ended activation into its cluster's."""
+        """Append the story of a job's run to the story of its cluster."""
         self._stories.get(cluster, deque[e.LoggedEvent]()).extend(self._stories.pop((cluster, proc), ()))
         self.add_to_story(cluster)
 
     def forget(self, subject: Thing) -> None:
-        """Drop a thing that is gone, and keep its story for a while."""
+        """Keep the story of a removed slot or cluster until ``KEPT_GONE`` others have been removed."""
         self._ended_subjects.append(subject)
         if len(self._ended_subjects) > KEPT_GONE:
             name = self._ended_subjects.popleft()
@@ -217,11 +215,11 @@ class JudgedPool:
 Kind = TypeVar("Kind", bound=e.Event)
 Subject = TypeVar("Subject")
 Rule = Callable[[JudgedPool, Any], None]
-RULES_OF: dict[type[e.Event], Rule] = {}  #: the checks of each kind of event, made before it is folded
+RULES_OF: dict[type[e.Event], Rule] = {}  #: by event type: the check to run before the event is folded
 
 
 def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Callable[[JudgedPool, Kind], None]]:
-    """Register a function as a check of a kind of event."""
+    """Return a decorator that registers the check for a type of event."""
 
     def declare(check_event: Callable[[JudgedPool, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
         RULES_OF[kind] = check_event
@@ -233,22 +231,23 @@ def rule(kind: type[Kind]) -> Callable[[Callable[[JudgedPool, Kind], None]], Cal
 def rule_of(
     kind: type[Kind], find_subject: Callable[[JudgedPool, Kind], Subject | None]
 ) -> Callable[[Callable[[JudgedPool, Subject, Kind], None]], Callable[[JudgedPool, Kind], None]]:
-    """Register a function as a check of a kind of event, asked only where what the event is about is found."""
+    """Return a decorator like ``rule`` for a check that also receives the event's subject. The check is skipped if
+    `find_subject` returns None."""
 
     def declare(check_event: Callable[[JudgedPool, Subject, Kind], None]) -> Callable[[JudgedPool, Kind], None]:
         @rule(kind)
-        def asked(pool: JudgedPool, event: Kind) -> None:
+        def check_subject(pool: JudgedPool, event: Kind) -> None:
             subject = find_subject(pool, event)
             if subject is not None:
                 check_event(pool, subject, event)
 
-        return asked
+        return check_subject
 
     return declare
 
 
 def known_slot(pool: JudgedPool, event: e.SlotEvent) -> Slot | None:
-    """Return the slot of an event, and add the event to its story."""
+    """Return the slot of an event, and add the event to the slot's story. Report an unknown slot and return None."""
     name = event.slot
     slot = pool.state.slots.get(name)
     if slot is None:
@@ -260,7 +259,7 @@ def known_slot(pool: JudgedPool, event: e.SlotEvent) -> Slot | None:
 
 
 def policy(slot: Slot, name: str) -> str | None:
-    """Return the text of a slot's policy expression by its name in small letters; None if it has none."""
+    """Return the text of a slot's policy expression by its lower-case name; None if it has none."""
     spelling = slot.ad.spelling(name)
     return None if spelling is None else slot.ad[spelling]
 
@@ -269,7 +268,7 @@ _TIMES = ("MaxJobRetirementTime", "JobMaxVacateTime", "KillSigTimeout")
 
 
 def has_own_times(pool: JudgedPool, run: Starter) -> bool:
-    """Return True if a job has its own retirement or vacate time, or that is unknown."""
+    """Return True if a job has, or may have, its own retirement or vacate time."""
     if run.job:
         return any(name.lower() == time_name.lower() for name in run.ad for time_name in _TIMES)
     cluster = pool.state.clusters.get(run.cluster)
@@ -283,12 +282,11 @@ def job_name(starter: Starter) -> str:
 
 
 def _member_of(position: int, event: e.Event, proc: int) -> Member | None:
-    """Return the part of an event about a job; of another kind of event, its first part."""
     return member_of(position, event, proc) if job_procs(event) else next(members(position, event), None)
 
 
 def amount(text: str) -> int | None:
-    """Return a resource of a slot as a whole number; None if it is none."""
+    """Return a resource amount, rounded down; None if the text is not a number."""
     try:
         return int(float(text))
     except (ValueError, OverflowError):
@@ -296,23 +294,20 @@ def amount(text: str) -> int | None:
 
 
 def job_of(text: str) -> tuple[int, int] | None:
-    """Return the cluster and process of a job's id; None if it is none."""
+    """Return the cluster and process of a job id; None if the text is not a job id."""
     cluster, point, proc = text.partition(".")
     if point and cluster.isascii() and cluster.isdigit() and proc.isascii() and proc.isdigit() and len(text) < 30:
         return int(cluster), int(proc)
     return None
 
 
-# What a recorded expression and its recorded value mean.
-
-
 def normalized_text(text: str) -> str:
-    """Return a text as the language writes its meaning; a text that is not an expression is unchanged."""
-    meaning = parse_cached(text)
-    return text if meaning is None else unparse(meaning)
+    """Return an expression in normal form, so that equal expressions have equal texts; other texts are unchanged."""
+    parsed = parse_cached(text)
+    return text if parsed is None else unparse(parsed)
 
 
 def truth_of(text: str) -> Truth:
-    """Return the truth of a value's text."""
+    """Return the truth value of a literal: None if it is neither true nor false."""
     parsed = parse_cached(text)
     return None if parsed is None else truth(value_or_error(parsed, None, None, None))

@@ -28,7 +28,7 @@ from ..narration.defrag_words import STOPPED
 from .judged_pool import JudgedPool, known_slot, rule, rule_of
 from .transition_rules import ENDS, SHUTDOWNS
 
-PER_RESOURCE = "MODIFY_REQUEST_EXPR_"  #: the prefixes of settings of which there is one for each resource
+PER_RESOURCE = "MODIFY_REQUEST_EXPR_"  #: the prefix of settings that exist for each resource
 BENCHMARKING = "Unclaimed/Benchmarking"
 
 
@@ -95,7 +95,7 @@ def check_drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -
     if machine.drain is not None:
         pool.report(event.machine, "drain", f"it already drains: drain {machine.drain.number} is not over")
     if event.drain != machine.drains + 1:
-        pool.report(event.machine, "drain", f"drain {event.drain} follows on {machine.drains}")
+        pool.report(event.machine, "drain", f"drain {event.drain} follows {machine.drains}")
     if not drain_machine().allows(INITIAL_DRAIN_STATE, "start", event.schedule):
         pool.report(event.machine, "value", f"{event.schedule!r} is not a schedule of a drain")
     if event.completion not in COMPLETIONS:
@@ -110,7 +110,7 @@ def check_drain_began(pool: JudgedPool, machine: Machine, event: e.DrainBegan) -
 
 
 def _matching_drain(pool: JudgedPool, machine: Machine, number: int) -> MachineDrain | None:
-    """Return the machine's drain if it has this number; otherwise skip the event."""
+    """Return the machine's drain if it has this number. Otherwise report the event and do not fold it."""
     drain = machine.drain
     if drain is None or drain.number != number:
         pool.folds = None
@@ -179,7 +179,7 @@ def check_drain_badput(pool: JudgedPool, machine: Machine, event: e.DrainBadputA
 
 
 def check_drained_idle(pool: JudgedPool, event: e.SlotTransitioned, machine: Machine | None) -> None:
-    """Check that a slot becomes Drained/Idle only when every slot of its machine is in Drained (33)."""
+    """Check that all slots of a machine are in Drained when one of them becomes Drained/Idle (row 33)."""
     for slot in () if machine is None else machine.slots.values():
         if slot.name != event.slot and slot.state != "Drained":
             pool.report_slot(event.slot, "drain", f"it is {event.target}, but {slot.name} is {slot.state_activity}")
@@ -205,8 +205,7 @@ def check_shutdown(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -
     pool.asked = event.cause
 
 
-# Check the defragmentation: when it polls, how many machines it drains, and that each drain in its name is one of
-# the ones that it chose.
+# Defragmentation: when it polls, how many machines it drains, and which drains it began or canceled
 
 THING = "defrag"
 DRAINED, CANCELED = "defrag", "defrag_cancel"  #: the causes of the events of a poll
@@ -309,7 +308,6 @@ def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
 
 
 def check_cancel_by_poll(pool: JudgedPool, event: e.DrainTransitioned) -> None:
-    """Check that the defragmentation cancels a drain only if it decided to."""
     if event.cause != CANCELED:
         return
     if event.machine not in pool.to_cancel:
@@ -336,7 +334,7 @@ _OUTCOMES: Final = {True: ("killed", *_AT_ANY_TIME), False: ("exited", *_AT_ANY_
 
 
 def _known_with_slots(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:
-    """Return the machine of an event, to check its slots later; without one, skip the event."""
+    """Return the machine of an event, and mark its slots to be checked. Do not fold the event of an unknown machine."""
     machine = _known_machine(pool, event)
     if machine is None:
         pool.folds = None
@@ -348,7 +346,7 @@ def _known_with_slots(pool: JudgedPool, event: e.MachineEvent) -> Machine | None
 def _matching_client(
     pool: JudgedPool, event: e.BackfillExecuting | e.BackfillSignalled | e.BackfillExited
 ) -> BackfillClient | None:
-    """Return the client of an event if the machine has it; otherwise skip the event."""
+    """Return the client of an event if the machine has it. Otherwise report the event and do not fold it."""
     machine = _known_with_slots(pool, event)
     client = None if machine is None else machine.backfill
     if machine is not None and (client is None or client.key != event.key):
@@ -424,7 +422,7 @@ def check_backfill_destination(pool: JudgedPool, slot: Slot, event: e.SlotTransi
 
 
 def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> None:
-    """Check that a slot has a client only in Backfill/Busy or Backfill/Killing, which ends with the last such slot."""
+    """Check that a machine's backfill client runs only while a slot is in Backfill/Busy or Backfill/Killing."""
     if machine is None:
         return
     client = machine.backfill
@@ -442,5 +440,5 @@ def settle_backfill(pool: JudgedPool, slot: Slot, machine: Machine | None) -> No
 
 
 def may_await_client(pool: JudgedPool, slot: Slot) -> bool:
-    """Return True if a claim may wait for an unclaimed slot: a client that is ending still has its cores."""
+    """Return True if a claim may wait for an unclaimed slot, because a backfill client still uses the slot's cores."""
     return slot.state_activity == BACKFILL_BUSY or client_occupies_slot(pool.state, slot)

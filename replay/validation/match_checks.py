@@ -1,4 +1,4 @@
-"""Check the matches of a cycle, their concurrency limits, and the dynamic slots that are evicted for them."""
+"""Check a cycle's matches, their concurrency limits, and the dynamic slots that are preempted for them."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def check_cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
 
 
 def _is_carved_later(pool: JudgedPool, name: str) -> bool:
-    """Check whether a slot may have several matches: a dynamic slot is carved for the claim of each."""
+    """Return True if a slot may have several matches, because each claim carves its own dynamic slot."""
     slot = pool.state.slots.get(name)
     return slot is not None and slot.kind == "partitionable" and not pool.dialect.informs_startd_of_matches
 
 
 def _check_preemption_reason(pool: JudgedPool, match: e.Match) -> None:
-    """Check that only a match of a claimed slot has a reason."""
+    """Check that a match has a reason for preemption if, and only if, its slot is claimed."""
     slot = pool.state.slots.get(match.slot)
     claim = None if slot is None else slot.claim
     check_preempted_slots(pool, match)
@@ -74,7 +74,7 @@ def _check_preemption_reason(pool: JudgedPool, match: e.Match) -> None:
 
 
 def match_of(pool: JudgedPool, slot: Slot, job: str) -> tuple[tuple[int, int], PendingMatch] | None:
-    """Return the match that a claim for a job uses, of the slot or of its parent."""
+    """Return the match on which a job's claim is based: a match of the slot or of its partitionable slot."""
     for own_match in pool.state.matches.get(slot.name, {}).items():
         return own_match
     job_id = job_of(job)
@@ -97,7 +97,7 @@ def check_match_voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> No
 
 
 def check_concurrency_limits(pool: JudgedPool, matches: Sequence[e.Match]) -> None:
-    """Check a cycle's matches in order."""
+    """Check that no match of a cycle, taken in order, exceeds a concurrency limit."""
     if not any(match.limits for match in matches):
         return
     held_amounts: dict[str, Amount] = {}
@@ -114,22 +114,21 @@ def check_concurrency_limits(pool: JudgedPool, matches: Sequence[e.Match]) -> No
 
 
 def check_limits_of_ad(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
-    """Check that a claim without a match holds the concurrency limits of the job's ad, if they are a plain text."""
-    meaning = parse_cached(ad.get(LIMITS, '""'))
-    limits = meaning.value if isinstance(meaning, Literal) else event.limits
+    """Check that a claim without a match holds the concurrency limits in the job's ad, if these are a literal."""
+    parsed = parse_cached(ad.get(LIMITS, '""'))
+    limits = parsed.value if isinstance(parsed, Literal) else event.limits
     if event.limits != (limits if isinstance(limits, str) else ""):
         text = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but the job's ad says {limits}"
         pool.report_slot(event.slot, "limit", text)
 
 
 def check_limits_of_match(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, limits: str) -> None:
-    """Check that a claim of the pool's own schedd holds the concurrency limits of its match."""
     if event.limits != limits:
         text = f"its claim holds {event.limits or 'nothing'} of concurrency limits, but its match {limits or 'nothing'}"
         pool.report_slot(event.slot, "limit", text)
 
 
-# Dynamic slots that go for a match of the slot that they were carved from
+# Dynamic slots that are preempted for a match of their partitionable slot
 
 _GOING: Final = (KILLING, "Claimed/Cleaning")
 
@@ -156,12 +155,11 @@ def check_preempted_slots(pool: JudgedPool, match: e.Match) -> None:
 
 
 def note_preempted_slot(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Note a slot that is preempted for a match or an outside claim, to check it when the stimulus ends."""
     pool.preempted_for[slot.name] = slot.parent
 
 
 def note_claimed_part(pool: JudgedPool, slot: Slot, event: e.ClaimMade, matched: PendingMatch | None) -> None:
-    """Note a claim of a part of a slot, which may preempt other claims, and must for a match."""
+    """Note a claim that takes a part of a slot, and the slots that it must preempt (for ``settle_preempted``)."""
     if event.holder and slot.parent:
         pool.claimed_parts.add(slot.parent)
     elif matched is not None and slot.name not in pool.state.matches:
@@ -181,7 +179,7 @@ def check_resources_returned(pool: JudgedPool, slot: Slot, given: dict[str, int]
 
 
 def settle_preempted(pool: JudgedPool) -> None:
-    """Check that the slots to preempt were preempted."""
+    """Check at the end of a stimulus that exactly the slots to preempt were preempted."""
     for name, job in pool.preempted.items():
         slot = pool.state.slots.get(name)
         if slot is not None and slot.state_activity not in _GOING:

@@ -21,7 +21,7 @@ from .judged_pool import NUMBERS, JudgedPool, job_name, rule, rule_of
 from .transition_rules import NEEDS, OUTCOMES
 
 LOST = "lost"  #: the outcome of a job whose process vanished without a record
-READY = ("Claimed/Idle", "Claimed/Busy")  #: the pairs in which a slot's job begins: row 11 comes with it
+READY = ("Claimed/Idle", "Claimed/Busy")  #: a slot's state and activity when a job starts, together with row 11
 _RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 
 
@@ -68,8 +68,8 @@ def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
 
 
 def _is_deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:
-    """Return True if a job's start is deferred to another time than its DeferralTime, as far as that does not depend
-    on the time zone. In older logs none is deferred."""
+    """Return True if a start is deferred to a time other than the job's DeferralTime, unless that depends on the time
+    zone. Older logs do not record deferrals."""
     expected = {deferral_at(cluster, event.proc, event.at, zone) for zone in (UTC, _ELSEWHERE)}
     return bool(event.deferred) and len(expected) == 1 and event.deferred not in expected
 
@@ -101,7 +101,7 @@ def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.J
 
 
 def check_slot_free(pool: JudgedPool, slot: Slot) -> None:
-    """Check that a job begins on a slot without one, in a pair that allows it."""
+    """Check that a slot on which a job starts has no other job, and is Claimed/Idle or Claimed/Busy."""
     if slot.activation is not None:
         pool.report(slot, "activation", f"it already runs job {job_name(slot.activation)}")
     if slot.state_activity not in READY:
@@ -109,7 +109,7 @@ def check_slot_free(pool: JudgedPool, slot: Slot) -> None:
 
 
 def is_waiting_for_slot(pool: JudgedPool, number: int, proc: int) -> bool:
-    """Return True if a job is Idle, with nothing left of an earlier run."""
+    """Return True if a job is Idle and its previous run has ended."""
     cluster = pool.state.clusters.get(number)
     is_idle = cluster is not None and 0 <= proc < cluster.count and cluster.status[proc] == IDLE
     return is_idle and (number, proc) not in pool.state.by_job
@@ -120,7 +120,7 @@ _OfARun = e.JobDue | _Transfer | e.JobExecuting | e.JobMeasured | e.JobSignalled
 
 
 def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
-    """Return the activation of the job; without one, skip the event."""
+    """Return the run of an event's job. If it does not run, report the event and do not fold it."""
     run = pool.state.by_job.get((event.cluster, event.proc))
     if known_cluster(pool, event.cluster, event.proc) is not None and run is None:
         pool.report(event, "activation", "it does not run")
@@ -206,7 +206,7 @@ def check_job_signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled
 
 
 def signal_order_errors(run: Activation | Starter, event: e.JobSignalled | e.StarterSignalled) -> Iterator[str]:
-    """Yield the errors in the order of the signals that end processes."""
+    """Yield what is wrong with a signal to end a run, given the earlier signals."""
     if event.how not in ("soft", "hard"):
         yield f"{event.how!r} is not a signal to end a job: soft or hard"
     elif event.how == "soft" and run.stop_signal:

@@ -1,4 +1,4 @@
-"""Check the pool and its slots, and what holds of a slot at the end of a stimulus."""
+"""Check events about the pool and its slots, and each changed slot at the end of a stimulus."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_pool_founded(pool: JudgedPool, event: e.PoolFounded) -> None:
 @rule(e.WriterBegan)
 def check_writer(pool: JudgedPool, event: e.WriterBegan) -> None:
     if event.epoch != pool.state.epoch + 1:
-        pool.report("pool", "epoch", f"epoch {event.epoch} follows on {pool.state.epoch}")
+        pool.report("pool", "epoch", f"epoch {event.epoch} follows {pool.state.epoch}")
 
 
 @rule(e.RequestAnswered)
@@ -92,7 +92,6 @@ def check_slot_created(pool: JudgedPool, event: e.SlotCreated) -> None:
 
 
 def _cpus_weight(cpus_text: str) -> int | None:
-    """Return the weight of a slot whose SlotWeight is its Cpus."""
     return 1000 * int(cpus_text) if cpus_text.isascii() and cpus_text.isdigit() and len(cpus_text) < 20 else None
 
 
@@ -152,7 +151,7 @@ _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]
     "retirement_over": check_retirement_over,
     PSLOT_PREEMPTION: match_checks.note_preempted_slot,
 }
-"""The things that must have ended for a transition with this cause."""
+"""By cause: the additional check of a slot transition."""
 
 
 def _missing_row_text(pool: JudgedPool, row: str, source: str, target: str) -> str:
@@ -166,7 +165,7 @@ def _missing_row_text(pool: JudgedPool, row: str, source: str, target: str) -> s
 def check_slot_changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> None:
     amounts = pool.amounts[slot.name]
     if "SlotWeight" in event.changes or "Cpus" in event.changes:
-        amounts.weight = None  # the weight is the expression's now
+        amounts.weight = None  # from now on, an expression computes it
     before = dict(amounts.have)
     _set_amounts(pool, slot.name, tuple(dict.fromkeys((*STANDARD_RESOURCES, *amounts.have))), event.changes)
     if event.cause == PSLOT_PREEMPTION and slot.kind == "dynamic":
@@ -182,14 +181,14 @@ def check_slot_changed(pool: JudgedPool, slot: Slot, event: e.SlotAdChanged) -> 
 @rule_of(e.SlotDestroyed, known_slot)
 def check_slot_destroyed(pool: JudgedPool, slot: Slot, event: e.SlotDestroyed) -> None:
     amounts = pool.amounts.pop(slot.name)
-    for rule_text, is_broken, held_amount in (
+    for noun, rule_name, is_present in (
         ("a claim", "claim", slot.claim is not None),
         ("a job", "activation", slot.activation is not None),
         ("a match", "match", slot.name in pool.state.matches),
         ("dynamic slots", "resources", any(amounts.carved.values())),
     ):
-        if held_amount:
-            pool.report(slot, is_broken, f"it is destroyed while it has {rule_text}")
+        if is_present:
+            pool.report(slot, rule_name, f"it is destroyed while it has {noun}")
     if slot.kind == "dynamic" and slot.parent in pool.amounts:
         _carve(pool, slot.parent, amounts.have, -1)
     pool.notified.discard(slot.name)
@@ -249,7 +248,7 @@ def settle_slot(pool: JudgedPool, name: str) -> None:
 
 
 def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
-    """Check that a slot's job is suspended when the slot is, and was signalled to end when it must not continue."""
+    """Check that a job is suspended if, and only if, its slot is, and that a job that must end was signalled."""
     cluster, proc = starter.cluster, starter.proc
     jobs, run = pool.state.clusters.get(cluster), pool.state.by_job.get((cluster, proc))
     if jobs is None or run is None:
@@ -269,7 +268,7 @@ def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
 
 
 _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("hard",)}
-"""Check the last signal to the job of a slot in Preempting."""
+"""The last signal that a job must have received, by its slot's state and activity."""
 
 
 def _check_signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:

@@ -1,15 +1,15 @@
-"""Check submissions: the queued jobs are what the schedd's policy makes of the submitted ones."""
+"""Check submissions: the queued jobs are the submitted ones after the schedd's transforms, and meet its limits."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import zip_longest
 
 from msgspec.structs import asdict
 
 from ...domain import events as e
 from ...domain.classad import Context
-from ...domain.schedd.admission import TransformChanges, changes_by_transform, submission_judge
+from ...domain.schedd.admission import changes_by_transform, submission_judge
 from ...domain.schedd.job_submission import MAX_RESERVED_NUMBERS
 from ...domain.schedd.queue_limits import exceeded_limit
 from ...domain.schedd.submit_policy import Columns, decide, merge_results, submit_policy
@@ -20,7 +20,7 @@ from ...domain.state.proc_ads import unpack
 from .judged_pool import JudgedPool, rule
 
 _NOT_COMPARED = frozenset({"jobstatus", *(name.lower() for name in HOLD_ATTRIBUTES)})
-"""What a transform may set to hold jobs: the queue has it as their status."""
+"""Lower-case attributes by which a transform holds jobs. The queue stores them as the jobs' status."""
 
 
 @rule(e.JobsTransformed)
@@ -50,18 +50,17 @@ def check_submission_refused(pool: JudgedPool, event: e.SubmissionRefused) -> No
 
 
 def check_number(pool: JudgedPool, event: e.ClusterSubmitted | e.SubmissionRefused) -> None:
-    """Check that no submission had this number: it is the next or a later one, or was given out and not yet used."""
+    """Check that a cluster's number is new, or was assigned in advance and not used yet."""
     state, number = pool.state, event.cluster
     if number > state.next_cluster + MAX_RESERVED_NUMBERS:
         pool.folds = None
-        text = f"its number was never assigned: at most {MAX_RESERVED_NUMBERS:,} follow on {state.next_cluster}"
+        text = f"its number was never assigned: at most {MAX_RESERVED_NUMBERS:,} follow {state.next_cluster}"
         pool.report(f"cluster {number}", "reference", text)
     elif number < state.next_cluster and number not in state.unused_cluster_ids:
         pool.report(f"cluster {number}", "reference", f"cluster {number} was submitted before, or is below 1")
 
 
 def count_refusal_answer(pool: JudgedPool, event: e.RequestAnswered) -> None:
-    """Count a submission that is answered with a refusal."""
     pool.refused_answers += event.request == "submit" and event.answer.startswith('{"refusal"')
 
 
@@ -74,7 +73,7 @@ def _evidence_at(pool: JudgedPool, name: str, position: int, subject: str) -> e.
 
 
 def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
-    """Decide about a submission again, from what it was before its transforms."""
+    """Undo a submission's transforms, repeat the schedd's decision about it, and compare the results."""
     name, settings = f"cluster {event.cluster}", pool.state.settings
     transformations = pool.transformed.pop(event.cluster, [])
     user = unquoted(event.ad.get("Owner", ""))
@@ -116,23 +115,14 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
             pool.report(name, "policy", f"{attribute} = {values[0]}, but its transforms make it {attribute_values[0]}")
     expected = [done for done, _ in changes_by_transform(kinds)]
     for done, logged in zip_longest(expected, transformations):
-        if (
-            done is None
-            or logged is None
-            or any(getattr(logged, key) != value for key, value in _expected_fields(done).items())
-        ):
+        if done is None or logged is None or any(getattr(logged, key) != value for key, value in asdict(done).items()):
             transform = (done or logged).transform
             pool.report(name, "policy", f"its record of what {transform} did differs from what the transform does")
             return
 
 
-def _expected_fields(change: TransformChanges) -> Mapping[str, object]:
-    """Return the fields that the event of a transform should have."""
-    return asdict(change)
-
-
 def settle_submissions(pool: JudgedPool) -> None:
-    """At the end of a stimulus, nothing has been transformed that did not come into the queue."""
+    """Check at the end of a stimulus that all transformed submissions are in the queue."""
     for number in pool.transformed:
         pool.report(f"cluster {number}", "policy", "it was transformed, but did not enter the queue")
     pool.transformed.clear()
@@ -161,12 +151,12 @@ def _before_transforms(
 def _put_values(
     ad: e.Ad, columns: dict[str, Sequence[str]], name: str, event: e.JobsTransformed, texts: Sequence[str], count: int
 ) -> None:
-    if "" in texts:  # it was no attribute of any job
+    if "" in texts:  # no job had the attribute
         ad.pop(name, None)
         columns.pop(name, None)
         return
     column = list(columns.get(name) or [ad.pop(name, "undefined")] * count)
     procs = (proc for first, last in event.procs for proc in range(first, last + 1))
-    for proc, text in zip(procs, texts, strict=False):  # a range may say more than there is, or be endless
+    for proc, text in zip(procs, texts, strict=False):  # in an edited log, a range may be too long
         column[proc] = text
     columns[name] = column

@@ -1,4 +1,4 @@
-"""The rules that hold in every log, by name, and the tables for single words."""
+"""The rules for every log by name, and the tables that the checks use (``rules.txt``)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ASKED: Final = frozenset(
     {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
      "suspend_command", "continue_command", "drain_command", "granted", "run_now"}
 )  # fmt: skip
-"""The causes that are a request: its answer is in the log under the same stimulus."""
+"""The causes of events that a request caused: the same stimulus must have a ``RequestAnswered``."""
 
 
 class SlotNeeds(NamedTuple):
-    """The needs of a slot in a state and activity at the end of a stimulus."""
+    """What a slot must have in a state and activity at the end of a stimulus (None: it may have one or not)."""
 
     claim: bool
     job: bool | None
-    match: bool | None  #: None: either
+    match: bool | None
 
 
 def _slot_needs(pair: str) -> SlotNeeds:
@@ -46,8 +46,8 @@ NEEDS: Final[dict[str, SlotNeeds]] = {pair: _slot_needs(pair) for pair in HTCOND
 
 
 class Outcome(NamedTuple):
-    rows: tuple[str, ...]  #: the rows that may follow while the job runs
-    signalled: bool | None  #: the processes had been signalled to end; None: either
+    rows: tuple[str, ...]  #: the rows that the job's transition may have
+    signalled: bool | None  #: whether the processes had been signalled to end; None: either
 
 
 def _outcome(row: str) -> Outcome:
@@ -56,26 +56,24 @@ def _outcome(row: str) -> Outcome:
 
 
 OUTCOMES: Final = {tuple(ends.split()): _outcome(row) for ends, row in _TABLES["outcomes"].items()}
-"""By outcome and cause of a run's end."""
+"""By the outcome and the cause of a run's end: what must agree with them."""
 
 
 # Requests to machines
 
 ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
-"""The rows by which a complete drain continues without a request, and the request for each."""
-SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")  #: how a startd may end, the gentlest first
+"""By the row that ends a complete drain: the actions on completion that may have been requested."""
+SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")  #: shutdown modes, the gentlest first
 
-# What expressions decide
-
-Truth: TypeAlias = bool | None  #: None: neither true nor false, as of undefined
+Truth: TypeAlias = bool | None  #: None: neither true nor false, for example undefined
 
 
 class DecidingExpressions(NamedTuple):
-    """The expressions that may decide a transition, by their names in small letters, and the truths that do."""
+    """The expressions that may decide a transition, by lower-case name, and the truth values that lead to it."""
 
     names: tuple[str, ...]
     truths: tuple[Truth, ...]
-    always: bool = True  #: evidence is required where the expression reads what every slot has
+    always: bool = True  #: whether evidence is required if the expression reads an attribute of every slot
 
 
 def _deciding_expressions(row: str) -> DecidingExpressions:
@@ -87,16 +85,16 @@ _TRUTHS: Final[dict[str, Truth]] = {"true": True, "false": False, "undefined": N
 
 
 DECIDED: Final = {cause: _deciding_expressions(row) for cause, row in _TABLES["decided"].items()}
-"""The transitions that expressions decide, by cause."""
+"""By a slot transition's cause: the expressions that decide it."""
 OWN_POLICY: Final = {
     row: {wanted.names[0]: wanted.truths}
     for row, words in _TABLES["own policy"].items()
     if (wanted := _deciding_expressions(words))
 }
-"""The truths by which the expression of a job's own policy decides a transition: at the end of a run, and behind it."""
+"""By a job transition's row: the job's policy expression that decides it, and the deciding truth values."""
 
 WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
-"""The truth for a job without the expression."""
+"""The truth value of a policy expression that a job does not have."""
 
 VARIANT: Final = "_vanilla"  #: the suffix of policy expressions for jobs of the vanilla universe
 
@@ -105,4 +103,4 @@ ALWAYS_READ: Final = frozenset(
      "consoleidle", "loadavg", "condorloadavg", "totalloadavg", "totalcondorloadavg", "clockmin", "clockday",
      "cpubusytime"}
 )  # fmt: skip
-"""Attributes that every slot always has, in small letters: an expression that reads one has evidence."""
+"""Lower-case attributes of every slot. A decision by an expression that reads one must have evidence."""

@@ -1,4 +1,4 @@
-"""Read a log, and check each event by the rules, and the state at the end of each stimulus."""
+"""Read a log, and check each event, and the state at the end of each stimulus."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ from .transition_rules import ASKED
 
 @define
 class ValidationResult:
-    """The counts and violations of a validated log: ``slots`` by row number (0 for a row never taken), ``jobs`` by row,
-    each job of a set on its own; ``steps`` of slots by source and target; ``became``, how many jobs have each status or
-    left the queue in it."""
+    """The counts and violations of a validated log: ``slots`` and ``jobs`` count transitions by row (0 for rows that
+    did not occur), ``steps`` slot transitions by source and target, and ``became`` jobs by their last status."""
 
     dialect: str = ""
     events: int = 0
@@ -32,8 +31,8 @@ class ValidationResult:
     steps: Counter[tuple[str, str]] = field(factory=Counter)
     became: Counter[str] = field(factory=Counter)
     lost: list[tuple[int, e.JobExited]] = field(factory=list)
-    began: int = 0  #: the first instant
-    ended: int = 0  #: the last one
+    began: int = 0  #: the time of the first event, in microseconds
+    ended: int = 0  #: the time of the last event, in microseconds
     violations: list[Violation] = field(factory=list)
 
     @property
@@ -42,16 +41,16 @@ class ValidationResult:
 
 
 def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | None = None) -> Iterator[Violation]:
-    """Yield the violations of a whole log as it is read.
+    """Yield the violations of a whole log while it is read. Raises no errors, whatever the events contain.
 
-    ``events`` are all of a log, with their positions. ``verdict``, if given, is filled at the end, except for its
-    violations. Raises no errors, whatever the events contain.
+    :param events: all of the log's events, in order, each with its position
+    :param verdict: if given, its fields except ``violations`` are set at the end
     """
     pool = JudgedPool()
     stimulus: str | None = None
     at, last = 0, 0
     for position, event in events:
-        is_begin = event.stimulus != stimulus or type(event) is e.WriterBegan  # each of these is on its own
+        is_begin = event.stimulus != stimulus or type(event) is e.WriterBegan  # a WriterBegan has its own stimulus
         if is_begin:
             yield from _settle(pool)
             stimulus = event.stimulus
@@ -60,7 +59,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
             yield from pool.take_violations()
         pool.read(position, event)
         if not is_begin and event.at != at:
-            pool.report(event_name(event), "instant", f"{stimulus} is of {at}, but this of {event.at}")
+            pool.report(event_name(event), "instant", f"its time is {event.at}, but {stimulus} has the time {at}")
         _check_order(pool, event, last, at)
         if event.cause not in e.CAUSE_CODES:
             pool.report(event_name(event), "cause", f"{event.cause!r} is not a cause that an event may name")
@@ -72,7 +71,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
             pool.report("log", "kind", f"{type(event).__name__} is not a kind of event")
         else:
             if not pool.founded and not isinstance(event, e.PoolFounded | e.WriterBegan):
-                pool.report("pool", "founded", "the log does not begin with the founding of its pool")
+                pool.report("pool", "founded", "the log does not begin with the creation of its pool")
                 pool.founded = True
             rule(pool, event)
             pool.fold()
@@ -87,9 +86,9 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
 
 def _check_order(pool: JudgedPool, event: e.Event, last: int, at: int) -> None:
     if pool.position != last + 1:
-        pool.report("log", "order", f"position {pool.position} follows on {last}")
+        pool.report("log", "order", f"position {pool.position} follows {last}")
     if event.at < at:
-        pool.report(event_name(event), "order", f"it is of {event.at}, before the event before it ({at})")
+        pool.report(event_name(event), "order", f"its time {event.at} is before the previous event's ({at})")
 
 
 def _settle(pool: JudgedPool) -> Iterator[Violation]:
@@ -103,21 +102,21 @@ def _settle(pool: JudgedPool) -> Iterator[Violation]:
     pool.touched_slots, pool.drained_machines = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:
-        pool.report("requests", "answer", f"a user asked for it ({pool.asked}), and there is no answer")
+        pool.report("requests", "answer", f"the request ({pool.asked}) has no answer")
     if pool.matched_any and not pool.notes:
-        pool.report("negotiator", "evidence", "the cycle made matches, and does not say what they rest on")
+        pool.report("negotiator", "evidence", "the cycle has matches, but no evidence for them")
     pool.asked, pool.notes = "", {}
     pool.answered = pool.cycle = pool.matched_any = False
     return pool.take_violations()
 
 
 def is_continue_signal(event: e.Event) -> bool:
-    """Return True if a suspended slot continues: that needs no request, since its job may have ended."""
+    """Return True if a suspended slot continues, which needs no request, because its job may have ended."""
     return type(event) is e.SlotTransitioned and event.cause == "continue_command"
 
 
 def event_name(event: e.Event) -> str:
-    """Return the stream of an event, as its name; "log" for an event of no kind."""
+    """Return the stream of an event; "log" if the event has an unknown type."""
     try:
         return event.stream
     except TypeError:

@@ -1,20 +1,8 @@
-"""Explain why a job, a cluster or a slot is where it is: in at most five lines, with evidence, for readers who do not
-know the log.
+"""Explain the state of a job, a cluster or a slot in at most five lines, with evidence.
 
-``answer`` is the entry point. ``own_job`` reads the facts of a job from a pool's own events, ``imported_job`` from an
-HTCondor pool's records; ``job_facts`` makes the answer. ``slot`` explains both kinds of slots, ``cluster`` summarizes
-jobs. ``rejections`` finds what a cycle's rejection means for a job, and what the next cycle would decide;
-``select_events`` selects the events to read. The sentences are in ``narration``. Expressions are evaluated only to find
-requests that no slot can fulfil, and to repeat a cycle: all other statements come from events.
+``answer`` is the entry point. ``own_job`` reads a job's history from a pool's own events, ``imported_job`` from
+HTCondor records, and ``job_facts`` builds the answer. ``slot`` explains slots from both kinds of logs, and ``cluster``
+summarizes the jobs of a cluster. ``rejections`` finds why the negotiator rejected a job, and what the next cycle would
+decide. ``select_events`` selects the events to read, and ``narration`` has the sentences. Expressions are evaluated
+only to find requests that no slot can meet, and to repeat a cycle. All other statements come from events.
 """
-
-from ..narration.sentences import Answer, Sentence, UnknownThingError, dated_line
-from .job import RejectionAnalysis, analyze_rejection, why_job
-from .rejections import NextCycle
-from .select_events import job_events, slot_events
-from .slot import why_slot
-
-__all__ = [
-    "Answer", "NextCycle", "RejectionAnalysis", "Sentence", "UnknownThingError", "analyze_rejection", "dated_line",
-    "job_events", "slot_events", "why_job", "why_slot",
-]  # fmt: skip

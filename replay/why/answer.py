@@ -1,4 +1,4 @@
-"""Explain why a job or slot, given by its name, is where it is."""
+"""Explain the state of a job, cluster or slot, given its name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from datetime import UTC, tzinfo
 
 from ...domain.ports.log import EventStore
 from ..forensics.imported_log import is_imported
-from ..listing import StreamFilter, parse_filter
+from ..listing.members import StreamFilter, parse_filter
 from ..narration.formatting import counted
 from ..narration.sentences import Answer
 from .cluster import why_any_job, why_cluster
@@ -16,8 +16,8 @@ from .unknown_thing import slots_called
 
 
 def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
-    """Explain why a job (12.3) or slot (slot1@host) is where it is, at the instant `at` if one is given; summarize the
-    jobs of a cluster (12). A slot with a unique name needs no machine (slot1).
+    """Explain the state of a job (12.3) or slot (slot1@host), or summarize the jobs of a cluster (12). A slot with a
+    unique name needs no machine (slot1). `at` is the instant in question, in microseconds (default: the log's end).
 
     :raises ValueError: the name is not a job, cluster or slot
     :raises UnknownThingError: the log has no such job, cluster or slot
@@ -40,7 +40,7 @@ _ASKED = "why accepts a job (12.3), a cluster (12) or a slot (slot1@host)"
 
 
 def _named(log: EventStore, name: str) -> StreamFilter:
-    """Return the stream that a name means, also for a slot without its machine if only one slot has the name."""
+    """Return the stream of a job, cluster or slot. A slot's machine may be omitted if only one slot has the name."""
     try:
         return parse_filter(name)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Summarize the jobs of a cluster: the outcomes, and why the first job failed, is held or waits."""
+"""Summarize the jobs of a cluster: their outcomes, and why the first job failed, is held or waits."""
 
 from __future__ import annotations
 
@@ -31,8 +31,12 @@ _OPEN = ("idle", "running", "suspended", UNKNOWN_STATE)
 
 
 def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> Answer:
-    """Summarize the jobs of a cluster until the instant `at` (None: now): the counts, then the answers for the first
-    job that failed, is held, or waits while none runs. Raises ``UnknownThingError``."""
+    """Summarize a cluster's jobs as of the instant `at` (None: the log's end): the number of jobs with each outcome,
+    and the answers for the first job that failed, for the first that is held, and, if none runs, for the first that
+    waits.
+
+    :raises UnknownThingError: the log has no such cluster
+    """
     events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
     results = outcomes(log, cluster, at)
     if not results.status:
@@ -63,8 +67,8 @@ def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
 def _missing(
     log: EventStore, events: Sequence[e.LoggedEvent], results: Outcomes, at: int | None, zone: tzinfo
 ) -> Iterator[Sentence]:
-    """Yield a sentence about missing records if jobs may have ended there: every log of the cluster has a gap after its
-    last record of them."""
+    """Yield a sentence about missing records if jobs may have ended in the gap: every log with the cluster has a gap
+    after its last record of these jobs."""
     records = [record_of(position, event) for position, event in events if isinstance(event, e.JobLogged)]
     last_times: dict[int, int] = {}
     for record in records:
@@ -98,14 +102,14 @@ def _of_the_first(log: EventStore, cluster: int, results: Outcomes, at: int | No
 
 
 def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: tzinfo) -> Answer:
-    """Explain why a job is where it is, in the pool's own log or an imported one."""
+    """Explain the state of a job in the pool's own log or an imported one."""
     if is_imported(log):
         return why_imported_job(log, cluster, proc, at, zone)
     return why_job(job_events(log, cluster), cluster, proc, at, zone)
 
 
 def outcomes(log: EventStore, cluster: int, at: int | None = None) -> Outcomes:
-    """Return the outcomes of a cluster's jobs until the instant `at`, in the pool's own log or an imported one."""
+    """Return the outcomes of a cluster's jobs as of the instant `at`, in the pool's own log or an imported one."""
     if is_imported(log):
         return _of_records(log, cluster, at)
     return outcomes_of(event for _, event in until(log.read_stream(f"cluster/{cluster}"), at))
@@ -137,7 +141,7 @@ def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
 
 _BECOMES = {"0": "idle", "1": "running", "4": "idle", "7": "idle", "9": "removed", "10": "suspended", "11": "running",
             "13": "idle", "23": "running", "24": "idle"}  # fmt: skip
-"""What a job is after an entry of its log."""
+"""A job event log entry -> the job's status after it."""
 
 
 def _take(results: Outcomes, proc: int, record: Record) -> None:
@@ -155,8 +159,8 @@ def _take(results: Outcomes, proc: int, record: Record) -> None:
 def _take_runs(
     log: EventStore, cluster: int, at: int | None, results: Outcomes, records: dict[int, list[Record]]
 ) -> None:
-    """Take the runs of which the jobs' own logs do not have the beginning or the end. A job with such a log runs from
-    the entry of its beginning, and not from when its shadow was started."""
+    """Update the outcomes with runs whose start or end is missing from the job event logs. A job in such a log counts
+    as running from its entry 001, not from its shadow's start."""
     if not set(_OPEN) & set(results.status.values()):
         return
     for run in job_runs(log, cluster, None, at):
@@ -177,7 +181,7 @@ def _number(text: str) -> int | None:
 
 
 def _take_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
-    """Take what the history, or the schedd's table, says last of a job."""
+    """Update a job's outcome with its last ad in the history or the schedd's table."""
     status = _NAMES.get(ad.number("JobStatus"), UNKNOWN_STATE)
     if status == "completed":
         signalled = ad.text("ExitBySignal").lower() == "true"

@@ -1,9 +1,8 @@
-"""Explain why a job of an imported pool is where it is: its life in sentences, each with the place of its record.
+"""Explain the state of a job of an imported pool: its history in sentences, each with the locations of its records.
 
-The job event log has the life; the slots' logs explain the ends and suspensions of runs, the negotiator's log the
-matches, and ads the user and facts that the logs lack. Nothing is guessed: the answer shows until when there are
-records. A job's number that was used again is the last job of that number, unless an earlier instant is asked
-for.
+The job event log has the history. Slots' logs show why runs ended or were suspended, the negotiator's log has the
+matches, and ads have the user and what the logs lack. Nothing is guessed: the answer names the time of the last record.
+If a job number was reused, the last job with this number is explained, or the one at the given instant.
 """
 
 from __future__ import annotations
@@ -53,8 +52,10 @@ from .unknown_thing import unknown_job
 
 
 def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
-    """Explain why an imported job is where it is (at the instant `at`, if one is given), with its life in order of
-    time. Raises ``UnknownThingError``."""
+    """Explain the state of an imported job as of the instant `at` (None: the log's end).
+
+    :raises UnknownThingError: the log has no records of such a job
+    """
     places = PlaceNames(log)
     all_events = list(single_entries(log.read_stream(f"cluster/{cluster}")))
     points = access_points(all_events, (cluster, proc), places)
@@ -99,11 +100,11 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
 
 
 _BY_SHADOW: Final = frozenset({"terminated", "evicting", "holding", "requeuing", "removing"})
-"""The records of shadows that tell the end of a run."""
+"""The shadows' records that report the end of a run."""
 
 
 def missing_steps(job: ImportedJob, records: Sequence[Record]) -> Iterator[Record]:
-    """Yield records for the beginnings and ends of the job's runs that its own records do not have."""
+    """Yield a record for each start and end of a run that is missing from the job's own records."""
     positions = {part.event.stimulus: part.position for record in records for part in (record, *record.others)}
     seen_runs = [job.ended_by(part) for part in records if part.what in _BY_SHADOW]
     begins = [(part.at, part.facts.get("slot", "")) for part in records if part.what in (BEGIN, "shadow_began")]
@@ -113,7 +114,7 @@ def missing_steps(job: ImportedJob, records: Sequence[Record]) -> Iterator[Recor
             yield _step(job, BEGUN, run.began, run.begun, run.slot, positions)
         is_known = not positions.keys().isdisjoint(run.ends) or any(run is part for part in seen_runs)
         if (run.slot or run.begun in positions) and run.outcome != GOES_ON and not is_known:
-            place = run.stimulus if run.death is None else run.begun  # what tells the end by a death is later than it
+            place = run.stimulus if run.death is None else run.begun  # the record of a death is later than the end
             place = place if run.ends else next_run.begun if next_run is not None else run.begun
             yield _step(job, OVER, run.ended, place, run.slot, positions)
 
@@ -127,9 +128,9 @@ def _step(job: ImportedJob, what: str, at: int, stimulus: str, slot: str, positi
 
 
 STATUS_NUMBERS = HTCONDOR_25.job_status_numbers
-# JobStatus -> what it is called here, and in a sentence.
+# JobStatus -> the status in sentence codes, and in a sentence
 SHOWN = {1: ("idle", "idle"), 2: ("running", "running"), 5: ("held", "on hold"), 7: ("suspended", "suspended")}
-# Sources that list the queue as it stood -> how a sentence says so.
+# The kind of a source that lists the queue -> the end of the sentence
 LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's table"}
 
 
@@ -156,7 +157,7 @@ def _add_from_ad(job: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) 
 
 
 def _runs_of_ads(job: ImportedJob) -> None:
-    """Return the runs that only ads have."""
+    """Add the starts of runs that only ads record."""
     runs: dict[int, tuple[JobAd, str]] = {}
     for ad in job.ads:
         begin_time = ad.when("JobCurrentStartDate")
@@ -169,7 +170,7 @@ def _runs_of_ads(job: ImportedJob) -> None:
 
 
 def _left(job: ImportedJob, ad: JobAd) -> None:
-    """Add how it left the queue, by the history or the schedd's table."""
+    """Add how the job left the queue according to its ad in the history or the schedd's table."""
     at = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus") or ad.at
     if job.at is not None and at > job.at:
         return
@@ -178,7 +179,7 @@ def _left(job: ImportedJob, ad: JobAd) -> None:
         at = ad.when("EnteredCurrentStatus") or at
         reason = ad.text("RemoveReason") or "no reason given"
         code, facts = job.code_with_user("removed", reason)
-        facts["slot"] = ad.text("RemoteHost")  # what begins with Last is of a run that was over
+        facts["slot"] = ad.text("RemoteHost")  # attributes that begin with Last are about a run that had ended
         job.set_status(REMOVED, _add_from_ad(job, ad, at, code, **facts))
     elif number == STATUS_NUMBERS["Completed"]:
         ending = ad.ending() or "no exit code"
@@ -186,7 +187,7 @@ def _left(job: ImportedJob, ad: JobAd) -> None:
 
 
 def _shown(job: ImportedJob, ad: JobAd) -> None:
-    """Add the status in a queue listing that is later than all other records."""
+    """Add the job's status in a queue listing that is later than all other records."""
     status, status_text = SHOWN.get(ad.number("JobStatus"), ("", ""))
     if status_text and status != job.status:
         host, hold = ad.text("RemoteHost"), ad.text("HoldReason")
@@ -198,7 +199,7 @@ def _shown(job: ImportedJob, ad: JobAd) -> None:
 
 
 def _cool_down(job: ImportedJob) -> None:
-    """Add the end of an idle job's cool-down to its life."""
+    """Note until when an idle job cools down."""
     if job.status != "idle" or job.since is None:
         return
     times = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in job.ads if not ad.has_left]
@@ -214,7 +215,6 @@ _ADVICE: Final = {IDLE: "condor_analyze", HELD: "hold_advice_there", COMPLETED: 
 
 
 def situation(job: ImportedJob) -> Situation:
-    """Return its situation by its records."""
     since = job.since or job.chain[-1]
     steps = [since]
     if job.status == IDLE:
@@ -232,7 +232,8 @@ def situation(job: ImportedJob) -> Situation:
 
 
 def _others_refused(job: ImportedJob, since: Sentence) -> Sentence:
-    """Return the negotiator's last rejection of a job like it, if the negotiator never named the job itself."""
+    """Return a sentence about the negotiator's last rejection of another job of the cluster since the job became idle,
+    or a sentence that there was none."""
     last_rejection = job.matches.last_rejected
     if last_rejection is None or last_rejection.at < since.at:
         return job.restated(since, "not_considered")
@@ -259,15 +260,16 @@ def _measured(job: ImportedJob, size: Record) -> list[Sentence]:
 
 @define
 class AccessPoints:
-    """The access points with a job of the same number; the question is about the first one's job."""
+    """Access points with jobs of the same number. The job of the ``chosen`` one, which was submitted first, is
+    explained."""
 
     places: PlaceNames
     chains: dict[int, str]  #: the access point of each chain of job event logs
     chosen: str
-    slots: set[str]  #: where its job ran
+    slots: set[str]  #: the slots on which its job ran
 
     def has(self, event: e.Event) -> bool:
-        """Return True unless an event is of another access point's job."""
+        """Return True unless an event is about another access point's job."""
         if isinstance(event, e.JobLogged):
             return self._is_chosen(self.chains.get(self.places.chain(event.stimulus), ""))
         if not isinstance(event, e.JobReported):
@@ -290,7 +292,7 @@ class AccessPoints:
 
 
 def access_points(events: list[e.LoggedEvent], job: Job, places: PlaceNames) -> AccessPoints | None:
-    """Find the access points that have a job of a number; None if there is one at most."""
+    """Return the access points that submitted a job with a number; None if there are fewer than two."""
     submissions = [
         (event.at, host_of(job_event_log.facts(0, event.text).get("host", "")), places.chain(event.stimulus))
         for _, event in events

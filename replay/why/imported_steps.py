@@ -1,5 +1,5 @@
-"""Report each record of a job: the entries of its event log, and the reports of daemons (negotiator, shadows,
-starters). The slots' logs say why a run was ended or stopped."""
+"""Add a sentence to a job's history for each of its records: entries of job event logs, and reports of daemons
+(negotiator, shadows, starters). The slots' logs show why a run ended or was suspended."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Step = Callable[[ImportedJob, Record], None]
 
 
 def read_record(job: ImportedJob, record: Record) -> None:
-    """Report an entry or a daemon's record; an entry without its own sentence by its name."""
+    """Add the sentence of a record. An entry without its own template is named as in the log."""
     job.last = max(job.last, record.at)
     before(job, record)
     step = _STEPS.get(record.what)
@@ -40,11 +40,11 @@ def read_record(job: ImportedJob, record: Record) -> None:
     elif isinstance(record.event, e.JobLogged) and record.event.number not in SILENT:
         reason = record.facts.get("reason", "")
         entry_words = job_event_log.words_of(record.event.number)
-        job.add_cited(record, "entry", words=capital(entry_words), reason=reason)
+        job.add_cited(record, "entry", words=entry_words[:1].upper() + entry_words[1:], reason=reason)
 
 
 def add_forgotten_step(job: ImportedJob, record: Record) -> None:
-    """Add that the access point repeats or reverts a step, because its schedd lost the end of its table."""
+    """Add that the schedd repeats or reverts a step, because it died and lost the end of its job_queue.log."""
     assert job.since is not None
     death = job.deaths.of_forgetting(job.name, job.since.at, record.at)
     if death is not None:
@@ -109,7 +109,7 @@ def _history_disagrees(job: ImportedJob, end_text: str) -> str:
 
 
 def _done(code: str, status: str) -> Step:
-    """Return the step for a hold, release or removal with a reason, which ends the run of a job on a slot."""
+    """Return the step for a hold, release or removal with a reason. If the job is on a slot, this ends its run."""
 
     def read(job: ImportedJob, record: Record) -> None:
         number = record.facts.get("code", "")
@@ -125,7 +125,6 @@ def on_suspended(job: ImportedJob, record: Record) -> None:
 
 
 def on_resumed(job: ImportedJob, record: Record) -> None:
-    """Add that the job continued: a suspended job is also continued to be evicted."""
     _stopped(job, record, "running", "continued", moves_from(job.run, "Suspended"))
 
 
@@ -148,7 +147,7 @@ def on_exception(job: ImportedJob, record: Record) -> None:
 
 
 def _gave_up(job: ImportedJob, record: Record, code: str) -> None:
-    """Add that its shadow ended its run; the death of a daemon explains more than the shadow's text."""
+    """Add that the job's shadow gave up. If a daemon's death is known, it is cited instead of the slot's log."""
     run, reason = job.ended_by(record), record.facts.get("reason", "")
     why_facts, citations = job.end_facts(run, record.at)
     places = citations if "died" in why_facts else []
@@ -166,7 +165,6 @@ def on_disconnected(job: ImportedJob, record: Record) -> None:
 
 
 def on_reconnected(job: ImportedJob, record: Record) -> None:
-    """Add the reconnection. It names the slot if the entry of the run's beginning was not read."""
     job.slot, job.attended = job.slot or record.facts.get("slot", ""), record.at
     job.set_status("running", job.add_cited(record, "shadow_found", slot=job.slot))
 
@@ -176,19 +174,14 @@ def on_not_reconnected(job: ImportedJob, record: Record) -> None:
 
 
 def add_gap(job: ImportedJob, position: int, gap: e.SourceGap) -> None:
-    """Report that records are missing that may have shown more."""
+    """Add that records are missing, unless the gap is after the job's last record."""
     at = gap.since or gap.at
     if job.chain and at <= job.last:
         until = instant(gap.until, job.zone) if gap.until else ""
         job.add_cited(Place(at, position, gap.stimulus), "records_missing", until=until, words=gap.words)
 
 
-def capital(text: str) -> str:
-    """Return a text with its first letter capitalized."""
-    return text[:1].upper() + text[1:]
-
-
-SAYS_NOTHING = "Unspecified"  #: the beginning of the reason of an eviction without a given reason
+SAYS_NOTHING = "Unspecified"  #: the first word of HTCondor's reason if none was given
 SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})  #: entries that do not explain a job's status
 _AFTER_THE_END: Final = frozenset({BEGIN, "4", "5", "9", "12", "13"})
 FORGOTTEN: Final = {"held": frozenset({BEGIN, "12"}), "completed": _AFTER_THE_END, "removed": _AFTER_THE_END}
@@ -196,14 +189,14 @@ FORGOTTEN: Final = {"held": frozenset({BEGIN, "12"}), "completed": _AFTER_THE_EN
 
 
 def _usage(record: Record, size: Record | None) -> str:
-    """Return a job's usage: CPU from the entry of its end, memory from the last image size entry."""
+    """Format a job's CPU time from the entry of its end, and its memory from the last entry 006."""
     cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
     resident = size.facts.get("resident", "") if size is not None else ""
     return resources(cpu, int(resident) if resident.isdecimal() else 0)
 
 
 def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
-    """Return how other sources of the same entry differ in the facts with these names."""
+    """Return which other sources of the same entry have different values for these facts; "" if none has."""
     text = ""
     for other_record in record.others:
         other_facts = {name: other_record.facts[name] for name in names if name in other_record.facts}
@@ -216,7 +209,7 @@ def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
 def before(job: ImportedJob, record: Record) -> None:
     """Add the matches and rejections that precede a record."""
     if record.what in (BEGIN, "matched", "shadow_began"):
-        # In the cycle that matched it, rejections were of other jobs like it.
+        # Rejections in the cycle that matched the job were of other jobs in its autocluster.
         job.rejected = [rejection for rejection in job.rejected if rejection.at // SECOND < record.at // SECOND]
         job.given = record.at // SECOND
     if record.what != "rejected":
@@ -238,7 +231,8 @@ def on_matched(job: ImportedJob, record: Record) -> None:
 
 
 def _add_fruitless_matches(life: ImportedJob) -> None:
-    """Add the collected matches: one by one if the slot's log shows that the job ran there, the others summarized."""
+    """Add the collected matches: one sentence for each match after which the job ran on the slot according to the
+    slot's log, and summaries of the others."""
     matches, life.fruitless_matches = life.fruitless_matches, []
     own_matches = [match for match in matches if _ran_by(life, match)]
     for match in own_matches:
@@ -258,7 +252,6 @@ def _ran_by(job: ImportedJob, match: Record) -> bool:
 
 
 def on_begun_there(job: ImportedJob, record: Record) -> None:
-    """Add the beginning of a run that its own records lack."""
     slot, is_startd_record = record.facts["slot"], job.places.kind(record.stimulus) == "startlog"
     job.add_match_before(slot, record.at)
     job.begin_run(slot, record.at, "over_there" if is_startd_record else "run_over")
@@ -266,7 +259,7 @@ def on_begun_there(job: ImportedJob, record: Record) -> None:
 
 
 def on_over_there(job: ImportedJob, record: Record) -> None:
-    """Add the end of a run that its own records lack, and perhaps all records."""
+    """Add the end of a run that is missing from the job's own records."""
     run = next(run for run in job.runs if (run.slot, run.ended) == (record.facts["slot"], record.at))
     why_facts, citations = job.end_facts(run, record.at)
     was_evicted = run.outcome == EVICTED
@@ -278,7 +271,7 @@ def on_over_there(job: ImportedJob, record: Record) -> None:
         facts: dict[str, Fact] = {"ran": interval(run.lasted), "did": "was ended" if was_evicted else "ended"}
         facts |= {"slot": run.slot or job.slot, **why_facts, **job.cause_facts(run, why_facts)}
         sentence = job.add_run_end(run, record, job.over, *citations, **facts)
-    if job.lost is None:  # else its access point waits for it yet
+    if job.lost is None:  # otherwise its access point still waits for a reconnection
         job.set_status(IDLE if was_evicted else "", sentence)
 
 
@@ -308,7 +301,7 @@ def on_shadow(job: ImportedJob, record: Record) -> None:
     if not before:
         job.add_match_before(slot, record.at)
     sentence = job.add_cited(record, "shadow_reused" if before else "shadow_began", pid=pid, slot=slot, before=before)
-    if slot and job.status not in ("running", "suspended"):  # one that looks for its job again names no slot
+    if slot and job.status not in ("running", "suspended"):  # a shadow that reconnects names no slot
         job.slot, job.run = slot, job.slots.run(slot, job.name, record.at)
     if not job.logged:
         job.began = record.at
@@ -341,7 +334,7 @@ def on_terminated(job: ImportedJob, record: Record) -> None:
 
 
 def on_evicting(job: ImportedJob, record: Record) -> None:
-    """Add that the shadow evicts it. Its next status is unknown: it may be held, or removed."""
+    """Add that the shadow evicts the job, whose next status is unknown, because it may be held or removed."""
     run = job.ended_by(record)
     why_facts, citations = job.end_facts(run, record.at)
     facts: dict[str, Fact] = {"slot": record.facts.get("slot", ""), "ran": job.run_time(record.at), **why_facts}
@@ -349,7 +342,7 @@ def on_evicting(job: ImportedJob, record: Record) -> None:
 
 
 def on_process_ended(job: ImportedJob, record: Record) -> None:
-    """Add the end of its process. Its next status is unknown: the starter reports only the process."""
+    """Add the end of the job's process. The status stays unknown, because the starter reports only the process."""
     checkpoint = job.is_checkpoint(record)
     if checkpoint or not job.is_logged(job.ended_by(record)):
         code = "starter_saw_checkpoint" if checkpoint else "starter_saw_end"
@@ -358,7 +351,7 @@ def on_process_ended(job: ImportedJob, record: Record) -> None:
 
 
 def _unless_logged(step: Step) -> Step:
-    """Return a step that skips a record if the job's own log has the end of the same run."""
+    """Return a step that is skipped if the job's own log has the end of the same run."""
 
     def read(job: ImportedJob, record: Record) -> None:
         if not job.is_logged(job.ended_by(record)):

@@ -1,4 +1,4 @@
-"""Explain why a job is where it is: its life since the submission, and why it waits, runs, is held or ended."""
+"""Explain the state of a job of the pool's own log: why it waits, runs, is held, or ended."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ from .submissions import refusal
 def why_job(
     events: Iterable[e.LoggedEvent], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
 ) -> Answer:
-    """Explain why a job is where it is (at the instant `at`, if one is given), with its life in order of time. Times
-    within sentences are in `zone`.
+    """Explain the state of a job as of the instant `at` (None: the log's end). Times in sentences are in `zone`.
 
-    ``events`` are the log's, or the events that ``job_events`` selects. Raises ``UnknownThingError``.
+    :param events: the log's events, or those that ``job_events`` selects
+    :raises UnknownThingError: the log has no such job
     """
     job = OwnJob(cluster, proc, zone)
     events_until = list(until(events, at))
@@ -66,9 +66,9 @@ def why_job(
 
 
 class RejectionAnalysis(NamedTuple):
-    """The last rejection of a job or one like it, with its instant; its last match (0: never); and the pool's name. For
-    an idle job also the holders of the concurrency limits that it needs, the current reason as text and as a cycle
-    reports it, and, if an attribute is missing, why no slot can ever run it."""
+    """Why a job is not matched: the last rejection of its autocluster, with the instant; its last match (0: never); and
+    the pool's name. For an idle job also: the holders of the concurrency limits that it needs, the current reason as
+    text and as a cycle reports it, and, if an attribute is missing, why no slot can ever run it."""
 
     refusal: tuple[int, e.Unmatched] | None = None
     matched: int = 0
@@ -82,7 +82,7 @@ class RejectionAnalysis(NamedTuple):
 def analyze_rejection(
     events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle: NextCycle
 ) -> RejectionAnalysis:
-    """Return why a job is not matched. ``events`` are the log's, or the events that ``job_events`` selects."""
+    """Return why a job is not matched. `events`: the log's events, or those that ``job_events`` selects."""
     job = OwnJob(cluster, proc, UTC)
     for position, event in events:
         job.read(position, event)
@@ -101,14 +101,13 @@ def analyze_rejection(
 
 
 def _since(job: OwnJob) -> Sentence:
-    """Return the step that put the job into its status: the slot's step, if both say the same."""
+    """Return the step that led to the job's status, or the slot's step with the same cause, which has the evidence."""
     assert job.since is not None
     position, step = job.shown
     return step if step is not None and position == job.since.position else job.since
 
 
 def _why_ended(job: OwnJob) -> list[Sentence]:
-    """Return the end of the last run, and the step of its slot that caused it."""
     since = _since(job)
     if since.code in _ENDS and job.step is not None:
         return [since, job.step]
@@ -187,8 +186,8 @@ def _waits(job: OwnJob, next_cycle: NextCycle) -> Situation:
 
 
 def _is_deferred(job: OwnJob) -> Situation | None:
-    """Return the situation of a job that cannot match yet because of a clause of its Requirements that reads only the
-    time; None if it can."""
+    """Return the situation of a job with a deferral time whose Requirements are false until a later time; None if they
+    are not."""
     if DEFERRAL_TIME not in job.ad:
         return None
     ad = ad_of(job.ad)
@@ -204,7 +203,8 @@ def _is_deferred(job: OwnJob) -> Situation | None:
 
 
 def _retiring(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
-    """Return a sentence about the slot that the job would get, if that slot's job had no retirement time left."""
+    """Return a sentence about the slot that the job would get if the job there had no retirement time left; empty if
+    there is no such slot."""
     refused_match = job.refusals.last_of(job.name, job.ad)
     slot = None if refused_match is None else next_cycle.retiring_slot(refused_match[1], job.name)
     return [] if slot is None else [job.about_now("others_retire", slot=slot[0], until=instant(slot[1], job.zone))]
@@ -238,7 +238,6 @@ def _advice(refused: Rejection, slot_misfit: Misfit | None) -> str:
 
 
 def _find_misfit(life: OwnJob, reason: e.Unmatched | None, next_cycle: NextCycle) -> Misfit | None:
-    """Return why no current slot could ever run the job; None if one could."""
     if reason is None or not fits_none(reason):
         return None
     return misfit(life.ad, next_cycle.slots(), life.at // SECOND)

@@ -1,7 +1,6 @@
-"""The life of a job in order of time, and the answer that follows from it.
+"""A job's history in sentences (``JobLife``), and the answer built from it.
 
-Two readers find the facts: ``own_job`` in a pool's own events, ``imported_job`` in the records of an HTCondor pool.
-Both use the sentences of ``narration/sentences.txt`` and return one kind of answer.
+``own_job`` reads the history from a pool's own events, ``imported_job`` from HTCondor records.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from ..narration.sentences import Answer, Sentence, advise, answer, cut
 from ..runs.run_end_causes import CAUSES, UNKNOWN
 
 IDLE, RUNNING, SUSPENDED, HELD, REMOVED, COMPLETED = "idle", "running", "suspended", "held", "removed", "completed"
-ON_SLOT: Final = (RUNNING, SUSPENDED)  #: where a job is while it is on a slot
+ON_SLOT: Final = (RUNNING, SUSPENDED)  #: the statuses of jobs on slots
 HAS_LEFT: Final = (COMPLETED, REMOVED)
 _STARTS: Final = frozenset({"started", "started_local", "started_there"})
 _EVICTIONS: Final = frozenset({"evicted", "requeued", "over_there", "run_over", "shadow_left"})
-"""The codes of sentences that report an eviction; of a run that only its slot's log has, if it was ended there."""
+"""The codes of sentences that report an eviction, unless their fact ``did`` is "ended"."""
 _WHY: Final = ("why", "died", "log", "said")  #: the facts with the cause of an eviction, the most important first
-_LONGEST: Final = 92  #: characters of all causes together
+_LONGEST: Final = 92  #: the maximum number of characters of all causes together
 _LISTED: Final = 3  #: the maximum number of evictions to list one by one
 _BY_USER: Final = re.compile(r"(?:via (?P<tool>condor_\w+)|(?P<reason>.*)) \(by user (?P<by>[^\s()]+)\)\.?", re.DOTALL)
-"""The reason of a hold, release or removal that a user asked for."""
+"""The reason that HTCondor records for a hold, release or removal by a user."""
 
 
 class Situation(NamedTuple):
-    """The parts of an answer: the code of its first line, the explaining lines, the most important first, and the code
-    of the advice, with its facts."""
+    """The parts of an answer: the code of its first line, the explaining sentences (the most important first), and the
+    code of the advice with its facts."""
 
     head: str
     steps: Sequence[Sentence]
@@ -42,7 +41,7 @@ class Situation(NamedTuple):
 
 
 class JobLife:
-    """A job up to an event: its status, and the sentences about its life (``chain``)."""
+    """A job's status and history up to an event: ``chain`` has a sentence for each step."""
 
     def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
         self.cluster, self.proc, self.zone = cluster, proc, zone
@@ -50,7 +49,7 @@ class JobLife:
         self.chain: list[Sentence] = []
         self.status = ""  #: the status in the first line (``job_idle``); empty if unknown
         self.since: Sentence | None = None  #: the step that led to the status
-        self.slot = ""  #: where it runs, or ran last
+        self.slot = ""  #: the slot on which it runs, or ran last
 
     @property
     def on(self) -> str:
@@ -61,22 +60,21 @@ class JobLife:
         return Sentence(event.at, position, code, {"job": self.name, **facts}, event.cause, event.stimulus)
 
     def add(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
-        """Add the sentence of an event to its life."""
+        """Add the sentence of an event to the history, and return it."""
         self.chain.append(self.sentence(position, event, code, **facts))
         return self.chain[-1]
 
     def restated(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
-        """Return another sentence about the event of a sentence."""
-        return Sentence(
-            sentence.at, sentence.position, code, {"job": self.name, **facts}, sentence.cause, sentence.stimulus
-        )
+        """Return another sentence about the same event as a sentence."""
+        return sentence.restated(code, {"job": self.name, **facts})
 
     def about_now(self, code: str, **facts: str) -> Sentence:
-        """Return a sentence about the current situation, dated as its last step."""
+        """Return a sentence about the current situation, dated like the step that led to it."""
         return self.restated(self.since or self.chain[-1], code, **facts)
 
     def code_with_user(self, code: str, reason: str) -> tuple[str, dict[str, str]]:
-        """Return the code and the facts of a hold, release or removal with a reason: who did it, if that is known."""
+        """Return the code and the facts of a hold, release or removal with this reason. If a user requested it, the
+        code ends in "_by_user" and the facts name the user."""
         runs = sum(sentence.code in _STARTS for sentence in self.chain)
         facts = {"runs": counted(runs, "run") if runs and code == "removed" else ""}
         match = _BY_USER.fullmatch(reason)
@@ -95,10 +93,10 @@ class JobLife:
         return answer(head, steps, advice, sentences)
 
     def _evictions(self, since: Sentence) -> Iterable[Sentence]:
-        """Report the evictions before the step that put the job where it is, each with its time and cause; of many, how
-        often each cause occurred."""
+        """Yield a sentence about the evictions before the step that led to the job's status: the time and cause of
+        each, or if there are many, the number of evictions for each cause."""
         evictions = [s.with_later_facts for s in self.chain if s.code in _EVICTIONS and s.facts.get("did") != "ended"]
-        evictions = [s for s in evictions if since.at - s.at > 2 * SECOND]  # one at that instant is the same step
+        evictions = [s for s in evictions if since.at - s.at > 2 * SECOND]  # an eviction then is the same step
         if not evictions:
             return
         causes = [_cause(sentence) for sentence in evictions]

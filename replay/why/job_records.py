@@ -1,8 +1,8 @@
-"""Collect HTCondor's records of one job in order of time; several records of one fact become one.
+"""Collect the records of an imported job in chronological order, and join records of the same event.
 
-An imported log is in the order of reading. The entries of a job event log come in order within their file, and
-the same entry is in a user's log and in the pool-wide one: both are one record. Other daemons' records of the same
-second are put where they can only have been: a match before the run that it led to.
+The events of an import are in the order in which files were read. An entry that is in a user's log and in the pool-wide
+log becomes one record. Within a second, daemons' records are inserted where they are possible: a match precedes the run
+to which it led.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from ...domain.units import SECOND
 from ..forensics.daemon_tables import DaemonTable, cluster_key, jobs_of
 from ..forensics.imported_log import PlaceNames
 
-APART: Final = 2 * SECOND  #: records of the same thing are no further apart, from whichever source
-BEFORE: Final = 60 * SECOND  #: the queue may have known a job so long before its log's first entry was written
-ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})  #: entries after which a job that ran does not run
-BEGIN: Final = "1"  #: the entry with which a run begins
-ERROR: Final = "21"  #: the entry of an error that ends a run, which another entry follows
-FOUND: Final = "23"  #: the entry of a shadow that found its job again
-NOT_FOUND: Final = "24"  #: the entry of one that did not
+APART: Final = 2 * SECOND  #: the maximum time between records of the same event in different sources
+BEFORE: Final = 60 * SECOND  #: the maximum time from a job's QDate to the first entry in its log
+ENDS: Final = frozenset({4, 5, 7, 9, 12, 21, 24})  #: the entries that end a run
+BEGIN: Final = "1"  #: the entry for the start of a run
+ERROR: Final = "21"  #: the entry for an error that ends a run; another entry for the end follows
+FOUND: Final = "23"  #: the entry for a shadow that reconnected to its job
+NOT_FOUND: Final = "24"  #: the entry for a shadow that could not reconnect
 COOL_DOWN: Final = "JobCoolDownExpiration"
 KINDS_OF_LOGS: Final = ("userlog", "eventlog")
 
@@ -39,7 +39,7 @@ Job = tuple[int, int]
 
 
 class Place(NamedTuple):
-    """Where the log has something, and of when it is."""
+    """The location of a record: its instant, its event's position, and its stimulus."""
 
     at: int
     position: int
@@ -48,8 +48,8 @@ class Place(NamedTuple):
 
 @define
 class Record:
-    """A record of a job: what happened (an entry's number as text, or a word of ``reports.OF_JOBS``), and its facts.
-    ``others`` say the same."""
+    """A record about a job: what happened (an entry's number as text, or a daemon's report), and its facts. ``others``
+    are records of the same event in other sources."""
 
     position: int
     event: e.JobLogged | e.JobReported
@@ -67,7 +67,7 @@ class Record:
 
     @property
     def ending(self) -> str:
-        """The end of the job's process: "code 3", "signal 11"; empty if the record does not have it."""
+        """The end of the job's process, such as "code 3" or "signal 11"; empty if the record does not show it."""
         if "signal" in self.facts:
             return f"signal {self.facts['signal']}"
         return f"code {self.facts['code']}" if "code" in self.facts else ""
@@ -75,7 +75,7 @@ class Record:
 
 @frozen
 class JobAd:
-    """An ad of the job: which kind of source keeps it, where, and its text."""
+    """An ad of the job: the kind of its source, its location, and its text."""
 
     kind: str
     position: int
@@ -88,7 +88,7 @@ class JobAd:
         return plain(attributes(self.kept.text, (name,)).get(name, ""))
 
     def ending(self, prefix: str = "Exit") -> str:
-        """Return the end of the job's process, like ``Record.ending``. `prefix` begins the attributes' names."""
+        """Return the end of the job's process, like ``Record.ending``, from the attributes with this prefix."""
         if self.text(f"{prefix}BySignal").lower() == "true":
             return f"signal {self.text(f'{prefix}Signal')}"
         code = self.text(f"{prefix}Code")
@@ -108,7 +108,7 @@ class JobAd:
             return 0
 
     def when(self, name: str) -> int:
-        """Return an attribute that is an instant, in microseconds; 0 if it is not one."""
+        """Return an attribute with an instant (seconds) in microseconds; 0 if it is not a number."""
         return self.number(name) * SECOND
 
 
@@ -122,7 +122,7 @@ def record_of(position: int, event: e.JobLogged | e.JobReported) -> Record:
 
 
 def records_of(events: Iterable[e.LoggedEvent], proc: int, places: PlaceNames) -> list[Record]:
-    """Return the records of one process from its cluster's records, each once, in order."""
+    """Return the distinct records of one process, in order, from its cluster's events."""
     logged_records: dict[int, list[Record]] = {}
     reported_records: dict[int, list[Record]] = {}
     for position, event in events:
@@ -134,7 +134,7 @@ def records_of(events: Iterable[e.LoggedEvent], proc: int, places: PlaceNames) -
 
 
 def among(records: Sequence[Record], other_records: Iterable[Record]) -> list[Record]:
-    """Records in order, with other daemons' reports put among them."""
+    """Return records in order with other daemons' reports inserted."""
     entries = [record for record in records if isinstance(record.event, e.JobLogged)]
     reports = [record for record in records if isinstance(record.event, e.JobReported)]
     return in_order(entries, [*reports, *other_records])
@@ -152,7 +152,8 @@ def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Re
 
 
 def once(chains: Sequence[list[Record]]) -> list[Record]:
-    """Return the records of all chains; a record that an earlier chain has is one of its ``others``."""
+    """Return the distinct records of all chains. A record that is also in an earlier chain is added to the ``others``
+    of the record there."""
     distinct_records: list[Record] = []
     for chain in chains:
         earlier_records: dict[str, list[Record]] = {}
@@ -175,8 +176,8 @@ def _key(record: Record) -> str:
 
 
 def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Record]:
-    """Entries in their order, and daemons' reports among them: what precedes a run before the run of that second, what
-    follows a run behind its end."""
+    """Return entries in their order with daemons' reports inserted. Within a second, reports that precede a run are put
+    before the run's start, and reports that follow a run after its end."""
     ordered_records: list[Record] = []
     waiting_reports = deque(_by_cause(reports))
     runs = False
@@ -191,9 +192,8 @@ def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Recor
 
 
 def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
-    """Yield reports in order of time, and within a second in the order of their causes: the reports of one source keep
-    its order, and of the next reports of several sources, the end of a run comes first. A shadow's report waits for its
-    start, which another daemon writes."""
+    """Yield reports in chronological order, and within a second in a possible order: each source's reports stay in
+    order, the end of a run comes first, and a shadow's reports follow its start, which another daemon reports."""
     for _, same_second in groupby(sorted(reports, key=lambda report: report.at // SECOND), lambda r: r.at // SECOND):
         sources: dict[str, deque[Record]] = {}
         for report in sorted(same_second, key=lambda report: (report.at, report.position)):
@@ -206,7 +206,7 @@ def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
 
 
 def _awaits_shadow(name: str, sources: Mapping[str, Iterable[Record]]) -> bool:
-    """Return True if another source has yet to report that the shadow began of which this source reports next."""
+    """Return True if another source has yet to report the start of the shadow in this source's next report."""
     shadow = next(iter(sources[name])).facts.get("shadow", "")
     later_reports = (report for other_name, reports in sources.items() if other_name != name for report in reports)
     return bool(shadow) and any(r.what == "shadow_began" and r.facts.get("shadow") == shadow for r in later_reports)
@@ -216,15 +216,14 @@ _RANKS: Final = {
     "process_ended": -1, "over_there": 0, "shadow_gone": 0, "match_gone": 1, "rejected": 2, "matched": 3,
     "shadow_began": 4, "begun_there": 5,
 }  # fmt: skip
-"""The order of reports of one second from several sources: the end of a run first."""
+"""The order of reports from several sources within a second."""
 _PRECEDE: Final = frozenset({"matched", "rejected", "shadow_began"})
 _OF_RUN: Final = frozenset({"4", "5", "7"})
-"""Entries that end a run, though it may have ended before its beginning was written."""
+"""Entries for a run's end, which may precede the entry for its start."""
 
 
 def _before(report: Record, entry: Record, runs: bool) -> bool:
-    """Return True if a report belongs before an entry. `runs`: whether the job runs, or transfers files, when the
-    entry is written."""
+    """Return True if a report belongs before an entry. `runs`: whether the job had a slot before the entry."""
     second, entry_second = report.at // SECOND, entry.at // SECOND
     if second != entry_second:
         return second < entry_second
@@ -285,7 +284,8 @@ def ads_of_queue(log: EventStore, cluster: int, at: int | None, only_proc: int |
 
 
 def cool_downs(log: EventStore, job: Job, at: int | None) -> Iterator[tuple[int, Place]]:
-    """Yield when each cool down of a job ends by the schedd's table, up to an instant, with its record's place."""
+    """Yield the end (microseconds) of each of a job's cool-downs in job_queue.log up to an instant, and its
+    location."""
     for position, event in log.read_stream("table/queue"):
         if isinstance(event, e.TableWritten) and (at is None or event.at <= at):
             for _, key, name, text in event.operations:
@@ -322,8 +322,8 @@ def ends_seen(records: Iterable[Record]) -> list[Record]:
 
 
 def ads_of_job(log: EventStore, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
-    """Return the ads of a job up to an instant from the history, queue listings and epochs, or, if there are no other
-    records, from job_queue.log."""
+    """Return a job's ads up to an instant from the history, queue listings and epochs; if there are neither ads nor
+    `records`, its ad in job_queue.log."""
     ads = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
     ads = [ad for ad in ads if at is None or ad.when("QDate") <= at]
     return ads if records or ads else list(ads_of_queue(log, job[0], at, job[1]).values())

@@ -1,7 +1,7 @@
-"""Which match led to which run: the negotiator names one job of a cluster for all that are alike.
+"""Find the match that led to a run. The negotiator names one job for its whole autocluster.
 
-"Matched 1.0 with slot2" may have started job 1.1: a match belongs to the run of the cluster that began on its slot, or
-on a slot that was carved from it, soon afterwards.
+"Matched 1.0 with slot2" may lead to a run of job 1.1: the first run of the cluster that starts soon afterwards on the
+slot, or on a dynamic slot created from it.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from ..narration.formatting import counted, instant
 from ..runs.slot_records import NEAR, Begun, SlotRecords
 from .job_records import APART, ENDS, Record, once, record_of
 
-SOON: Final = 600 * SECOND  #: a run begins at most this long after its match
+SOON: Final = 600 * SECOND  #: the maximum time from a match to the start of its run
 
 LEFTOVERS: Final = 20 * SECOND  #: how long after a match of a partitionable slot the access point claims its leftovers
 
 
 def parent_of(slot: str) -> str:
-    """Return the parent of a dynamic slot, by its name: slot1@host for slot1_3@host."""
+    """Return the name of a dynamic slot's partitionable slot: slot1@host for slot1_3@host."""
     name, at, host = slot.partition("@")
     return f"{name.rpartition('_')[0] or name}{at}{host}"
 
 
 class Matches:
-    """The matches of a cluster's jobs, and the runs that they led to."""
+    """The matches of a cluster's jobs, and the runs to which they led."""
 
     def __init__(self, events: Sequence[e.LoggedEvent]) -> None:
-        self.last_rejected: Record | None = None  #: the negotiator's last rejection of one of them
+        self.last_rejected: Record | None = None  #: the negotiator's last rejection of a job of the cluster
         self._of: dict[str, list[Record]] = {}
         self._runs: dict[str, list[int]] = {}
         self._led: dict[tuple[int, str, int], Record] = {}
-        """A process, its slot and the instant at which its shadow or run began there -> the match that led to it."""
+        """A process, its slot, and the instant when its shadow or run started there -> the match that led to it."""
         self._free: dict[str, int] = {}  #: slot -> when one of the jobs last left it
         matches_by_chain: dict[int, dict[str, list[Record]]] = {}
         for position, event in events:
@@ -53,14 +53,14 @@ class Matches:
                 match = record_of(position, event)
                 source = event.stimulus.partition(":")[0]
                 matches_by_chain.setdefault(event.proc, {}).setdefault(source, []).append(match)
-        for sources in matches_by_chain.values():  # the negotiator writes of a match in two logs
+        for sources in matches_by_chain.values():  # the negotiator writes a match to two logs
             for match in once(list(sources.values())):
                 self._of.setdefault(match.facts.get("slot", ""), []).append(match)
         if self._of:
             self._join([event for _, event in events])
 
     def _join(self, events: Sequence[e.Event]) -> None:
-        """Find the match of each run: each match leads to one run, or to several on the leftovers of its slot."""
+        """Find the match of each run. A match leads to one run, or to several if its slot had leftovers."""
         job_events = [event for event in events if isinstance(event, e.JobLogged | e.JobReported)]
         previous_events: dict[tuple[int, str], e.Event] = {}
         led_positions: set[int] = set()
@@ -98,8 +98,9 @@ class Matches:
         return match if match is not None and match.at >= since else None
 
     def _last(self, slot: str, at: int, proc: int, led: set[int]) -> Record | None:
-        """Return the last match of a slot: preferably one without another run, and one that names the job, which may
-        alone be slightly later by another clock. A match does not create a slot that already existed."""
+        """Return the last match of a slot before a run, preferably one that led to no other run and names the job. Only
+        a match that names the job may be slightly later than the run, because the daemons' clocks differ. A match of a
+        partitionable slot does not lead to a run on a dynamic slot that already existed."""
         matches = [
             match
             for name in {slot, parent_of(slot)}
@@ -136,8 +137,8 @@ def _ends(event: e.JobLogged | e.JobReported) -> bool:
 
 @define
 class MatchesOfSlots:
-    """The matches of slots in logs between two instants, of any cluster's job: the negotiator
-    names one job for all of an autocluster, which may be of several clusters. Read when first asked for."""
+    """All matches between two instants, by slot, read on demand. An autocluster may include jobs of several clusters,
+    so the match that led to a run may name a job of another cluster."""
 
     log: EventStore
     places: PlaceNames
@@ -164,15 +165,15 @@ class MatchesOfSlots:
         return matches_by_slot
 
     def before_run(self, slots: SlotRecords, slot: str, job: str, users: Collection[str], at: int) -> Record | None:
-        """Return the match of a job's run that began on a slot at an instant: the last one of its user, unless another
-        job ran there since. None if unknown."""
+        """Return the match of a run that started on a slot at an instant: the last match of the job's user, unless
+        another job has run there since then. Return None if it is unknown."""
         match = next(iter(self.before(slot, at)), None)
         if match is None or not same_user(match.facts.get("user", ""), users):
             return None
         first_job = slots.first_job(slot, match.at - APART, at + NEAR)
         if first_job is not None:
             return match if first_job.job == job else None
-        cluster = match.event.cluster  # no log of the slot's: was it the job that the match names?
+        cluster = match.event.cluster  # the slot has no log: check whether the job in the match ran
         if str(cluster) == job.partition(".")[0]:
             return None
         job_matches = Matches(list(single_entries(self.log.read_stream(f"cluster/{cluster}"))))
@@ -189,13 +190,13 @@ def same_user(user: str, users: Collection[str]) -> bool:
 
 
 def run_after(slots: SlotRecords, facts: dict[str, str], at: int) -> Begun | None:
-    """Return the job that ran on a match's slot, by the slots' logs."""
+    """Return the first job that started on a match's slot after the match, according to the slots' logs."""
     return slots.job_after(facts.get("slot", ""), at - APART, at + SOON)
 
 
 class FruitlessMatches(NamedTuple):
-    """Matches of a job that led to no run of its cluster, with the code and the facts of their sentence, and the first
-    runs that began there."""
+    """Matches that led to no run of the job's cluster: the code and the facts of their sentence, the matches, and the
+    first jobs that started on the matched slots."""
 
     code: str
     facts: dict[str, str]
@@ -204,8 +205,8 @@ class FruitlessMatches(NamedTuple):
 
 
 def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: tzinfo) -> Iterator[FruitlessMatches]:
-    """Sort matches of a job that led to no run of its cluster by who ran there: the negotiator names one job for all of
-    a user's that are alike, and another of them may have been given the slot; or it had been given to another user."""
+    """Group matches that led to no run of the job's cluster by the job that started on the slot instead: another job of
+    the same user's autocluster, a job of another user, or none."""
     sorts: dict[str, list[tuple[Record, Begun | None]]] = {"jobs_like_it": [], "others_ran": [], "nothing_ran": []}
     for record in records:
         begun_job, user = run_after(slots, record.facts, record.at), record.facts.get("user", "")
@@ -231,14 +232,13 @@ _MOST: Final = 5
 
 
 def _some(names: Sequence[str]) -> str:
-    """Return distinct names as text, at most the first ones."""
     distinct_names = list(dict.fromkeys(names))
     more_text = f" and {len(distinct_names) - _MOST} more" if len(distinct_names) > _MOST else ""
     return ", ".join(distinct_names[:_MOST]) + more_text
 
 
 def preempted(facts: dict[str, str]) -> str:
-    """Return the submitter that a match preempts; empty: none. The log names the owner, and an accounting group (of a
-    nice user, too) in parentheses."""
+    """Return the submitter whose job a match preempts; empty if none. The log has the owner, followed by the accounting
+    group in parentheses, if there is one."""
     user, _, group = facts.get("preempting", "").removesuffix(")").partition(" (AccountingGroup=")
     return "" if user.lower() == "none" else group or user

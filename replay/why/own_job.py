@@ -1,4 +1,4 @@
-"""Read the facts of a job in a pool's own events."""
+"""Read a job's history from a pool's own events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ...domain.state.job_ad import EXPIRATION, Changes, fold_job, unquoted
 from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
-from ..listing import ending, transition
+from ..listing.event_lines import ending, transition
 from ..narration.evidence import full_evidence
 from ..narration.formatting import counted, excerpt, instant, interval, resources
 from ..narration.sentence_tables import code_words, row_code
@@ -35,7 +35,7 @@ from .submissions import transformed
 
 
 class OwnJob(JobLife):
-    """Reads the events of a log about a job, one after the other."""
+    """A job's history; pass the log's events to ``read`` in order."""
 
     def __init__(self, cluster: int, proc: int, zone: tzinfo) -> None:
         super().__init__(cluster, proc, zone)
@@ -50,18 +50,18 @@ class OwnJob(JobLife):
         self.match = ""
         self.matched_at = 0
         self.run: e.JobActivated | None = None
-        self.settings: dict[str, str] = {}  #: the pool's, where they differ from the defaults
-        self.at = 0  # when the log was written last, in microseconds
-        self.waiting = 0  # until when the start of its process is deferred, in microseconds
+        self.settings: dict[str, str] = {}  #: the pool's settings that differ from the defaults
+        self.at = 0  #: the time of the last event, in microseconds
+        self.waiting = 0  #: until when the start of its process is deferred, in microseconds
         self.moving: e.JobTransferBegan | None = None
         self.executing: e.JobExecuting | None = None
         self.measured: e.JobMeasured | None = None
         self.signalled: Sentence | None = None  #: the signal for its processes to end
         self.step: Sentence | None = None  #: the last step of its slot during the run that explains the run's end
         self.shown: tuple[int, Sentence | None] = 0, None
-        """The position of the last step, and the step of the slot with the same cause and the evidence."""
-        self.reasons: dict[str, str] = {}  #: why claimed slots were matched last
-        self.holders: dict[str, str] = {}  #: who has each slot
+        """The position of the step that led to its status, and the slot's step with the same cause and the evidence."""
+        self.reasons: dict[str, str] = {}  #: by claimed slot: the reason for its last match
+        self.holders: dict[str, str] = {}  #: by slot: the submitter of its claim
         self.mails: dict[int, e.MailDue] = {}  #: unsent mail about it, by the position of the event
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last poll
         self.reservation: Sentence | None = None  #: the last sentence about claims that condor_now reserved for it
@@ -120,7 +120,7 @@ class OwnJob(JobLife):
         self.add(position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence)
 
     def slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
-        """Add a decision of its slot's policy, or a request to end the slot's claim, to its life."""
+        """Add a transition of the job's slot that the slot's policy or a request to end the claim caused."""
         if self.run is None or self.run.slot != event.slot:
             return
         decided_facts, last_step = self.context.decision_facts(event), self.chain[-1]
@@ -141,7 +141,7 @@ class OwnJob(JobLife):
             self.add(position, event, "match_void", slot=event.slot, why=self.context.cause_text(event))
 
     def slot_waited_for(self, position: int, event: e.ClaimQueued) -> None:
-        """Note that a job waits for a claimed slot: this job, or another one for the slot of this job."""
+        """Add that this job waits for a claimed slot, or that another job waits for this job's slot."""
         if event.job == self.name and not event.holder:
             code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
             sentence = self.add(position, event, code, slot=event.slot)
@@ -214,7 +214,8 @@ class OwnJob(JobLife):
         self.chain.append(sentence)
 
     def _leaves(self, position: int, event: e.JobsTransitioned) -> None:
-        """Note that it left the queue, in the sentence about its end if both happened at the same time."""
+        """Add that the job left the queue. If this happened together with its end, extend the sentence about the
+        end."""
         self.gone = True
         last_step = self.chain[-1]
         if event.row == "remove_x":
@@ -285,7 +286,7 @@ class OwnJob(JobLife):
         code = "asked_to_exit" if event.how == "soft" else "killed"
         facts = {"why": self.context.cause_text(event), **self.context.decision_facts(event)}
         self.signalled = self.add(position, event, code, **facts)
-        if event.cause == "run_now":  # else its slot's step says it, or its own
+        if event.cause == "run_now":  # otherwise a step of the job or its slot has this cause
             self.step = self.signalled
 
     def on_exited(self, position: int, event: e.JobExited) -> None:
@@ -336,7 +337,7 @@ def _counted(count: int, noun: str) -> str:
 
 
 def _named(event: e.JobExited) -> str:
-    """Return the meaning of the hold code, or of the vacate code of a job that did not start."""
+    """Return the description of the hold code, or of the vacate code if the job could not be started."""
     if event.target == "Held":
         return _hold_reason(event.changes)["named"]
     if event.target == "Idle" and event.cause == "execution_failed":

@@ -1,14 +1,14 @@
-"""Why a job is not matched: what the last cycles said of it, what the next one would, and who holds limits.
+"""Find why a job is not matched: the reason in the last cycle, the reason in the next one, and the holders of limits.
 
-A cycle says it once for all jobs that are alike, under the first of them, and not again while nothing about it has
-changed. So what is known of a job is the latest refusal of a job that is like it, unless that job was matched since.
+A cycle records one rejection for each autocluster, under its first job, and does not repeat it while the reason stays
+the same. So the reason for a job is the latest rejection of its autocluster, unless the named job was matched since.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from copy import copy
-from datetime import timedelta, timezone, tzinfo
+from datetime import tzinfo
 from functools import cached_property
 from itertools import takewhile
 from typing import NamedTuple
@@ -17,18 +17,16 @@ from attrs import define, evolve, field
 from msgspec.structs import replace
 
 from ...domain import events as e
-from ...domain.classad import ClassAdSyntaxError, Context, parse, unparse
+from ...domain.classad import ClassAdSyntaxError, parse, unparse
 from ...domain.concurrency_limits import PARTS_PER_UNIT, Amount, format_amount, requested_amounts
 from ...domain.fold.evolve import fold
 from ...domain.names import JobId
-from ...domain.negotiator.cycle import hold
 from ...domain.requests.autoclusters import ALWAYS_SIGNIFICANT
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
 from ...domain.state.proc_ads import Variants
 from ...domain.state.records import Claim, Slot
 from ...domain.state.state import State
-from ...domain.units import SECOND
 from ..narration.formatting import instant
 from ..narration.rejection_words import (
     LIMIT_OF_ONE,
@@ -45,13 +43,15 @@ from ..narration.rejection_words import (
 )
 from ..narration.sentences import Sentence
 from ..narration.unmatchable_jobs import TOTAL_PREFIX
+from ..recheck_cycles import cycle_context, hold_cycle
 
 _SIZES = ("Cpus", "Memory", "Disk")
 _MOST_HOLDERS = 10  #: the maximum number of holders to list
 
 
 def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
-    """Return who holds a limit, by its name in small letters: jobs, else slots, in their order, each with its units."""
+    """Return the holders of a concurrency limit (lower-case name) with their units: jobs by id, then slots that run no
+    job of this pool."""
     claims = [(slot, need) for slot in state.slots.values() for need in (slot.claim, slot.queued_claim)]
     held = [(_of_claim(slot, need), need.limits) for slot, need in claims if need is not None]
     held += [(str(JobId(*job)), need.limits) for jobs in state.matches.values() for job, need in jobs.items()]
@@ -61,7 +61,7 @@ def _holders(state: State, name: str) -> list[tuple[str, Amount]]:
 
 
 def _of_claim(slot: Slot, claim: Claim) -> str:
-    """Return the job that a claim of a slot runs, or is to run; the slot if there is none."""
+    """Return the job that a claim runs or will run, or else the slot."""
     run = slot.activation if claim is slot.claim else None
     return f"{run.cluster}.{run.proc}" if run is not None and run.cluster else claim.job or slot.name
 
@@ -74,7 +74,7 @@ def _order(holder_name: str) -> tuple[int, int, int, str]:
 
 
 def _limits_in_words(reason: e.Unmatched, state: State) -> list[str]:
-    """Return the size and holders of each limit that was reached: XSW: 3 of 3, held by 1.0, 1.1, 4.2."""
+    """Return the use and holders of each limit that was reached: "XSW: 3 of 3, held by 1.0, 1.1, 4.2"."""
     return [_limit_text(limit, _holders(state, limit.name)) for limit in reason.reached]
 
 
@@ -92,7 +92,7 @@ def _limit_text(limit: e.ReachedLimit, holder_units: list[tuple[str, Amount]]) -
 
 
 class NextCycle:
-    """The cycle that each negotiator would hold at the last event of a log."""
+    """Computes the cycles that the negotiators would hold at the end of a log."""
 
     def __init__(self, read_events: Callable[[], Iterable[e.LoggedEvent]]) -> None:
         self._read = read_events
@@ -105,7 +105,7 @@ class NextCycle:
         return state
 
     def limits(self, reason: e.Unmatched, position: int | None = None) -> list[str]:
-        """Return the size and holders of each limit that was reached, now or at a position of the log."""
+        """Return the use and holders of each limit that was reached, at a position of the log (default: its end)."""
         if not reason.reached:
             return []
         if position is None:
@@ -113,7 +113,7 @@ class NextCycle:
         return _limits_in_words(reason, fold(takewhile(lambda event: event[0] <= position, self._read())))
 
     def slots(self) -> list[tuple[str, e.Ad]]:
-        """Return the static and partitionable slots with their ads, which have TotalSlot*."""
+        """Return the names and ads of the static and partitionable slots, with TotalSlotCpus and so on in the ads."""
         slots = {slot.name: slot for slot in self._state.slots.values() if slot.kind != "dynamic"}
         ads = {event.slot: event.ad for _, event in self._read() if isinstance(event, e.SlotCreated)}
         sizes = {
@@ -122,16 +122,16 @@ class NextCycle:
         return [(name, {**sizes[name], **slot.ad, **slot.published_ad}) for name, slot in slots.items()]
 
     def repeat(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
-        """Return what the negotiator of a cycle would decide now; None if no job waits."""
+        """Return the cycle that the same negotiator would hold now; None if no job waits."""
         if last_cycle.negotiator not in self._held:
             self._held[last_cycle.negotiator] = self._hold(self._state, last_cycle)
         return self._held[last_cycle.negotiator]
 
     def retiring_slot(self, last_cycle: e.CycleHeld, job: str) -> tuple[str, int] | None:
-        """Return the slot that a job would get if NEGOTIATOR_CONSIDER_EARLY_PREEMPTION were true, and until when the
-        job that it has may run (microseconds); None if there is none."""
+        """Return the slot that a job would get if NEGOTIATOR_CONSIDER_EARLY_PREEMPTION were true, and the end
+        (microseconds) of the retirement time of the job there; None if there is no such slot."""
         state = self._state
-        slots = PublishedSlots(state, Caches(), state.at, _context(state, last_cycle))
+        slots = PublishedSlots(state, Caches(), state.at, cycle_context(state, state.at, last_cycle.offset))
         retiring = {slot.name: until for slot in state.slots.values() if (until := slots.remaining_retirement(slot))}
         if not retiring:
             return None
@@ -143,22 +143,7 @@ class NextCycle:
         return next(((name, state.at + retiring[name]) for name in names if name in retiring), None)
 
     def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
-        context = _context(state, last)
-        caches, negotiator = Caches(), last.negotiator
-        return hold(
-            state,
-            caches,
-            PublishedSlots,
-            lambda cause: (state.at, cause, ""),
-            context,
-            last.offset,
-            negotiator=negotiator,
-        ).held
-
-
-def _context(state: State, last: e.CycleHeld) -> Context:
-    now = state.at // SECOND
-    return Context(now=now, seed=now, timezone=timezone(timedelta(seconds=last.offset)), user_maps=state.user_maps)
+        return hold_cycle(state, state.at, "", last.offset, last.negotiator).held
 
 
 CONCURRENCY = "concurrency"  #: the kind of a rejection for a concurrency limit (``Unmatched.limit``)
@@ -167,7 +152,8 @@ OTHERS = "other jobs come before it in the next cycle"
 
 
 class Rejection(NamedTuple):
-    """A cycle's rejection of a job: the reason then, and the reason now, or nothing."""
+    """A cycle's rejection of a job: a sentence about the cycle, and the reasons then (empty: the same as now) and
+    now."""
 
     cycle: Sentence
     then: str
@@ -176,7 +162,7 @@ class Rejection(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the kind of the current reason; empty if there is none."""
+        """The kind of the current reason (``obstacle_kind``); empty if there is none."""
         return "" if self.reason is None else obstacle_kind(self.reason)
 
     @property
@@ -187,7 +173,7 @@ class Rejection(NamedTuple):
 
 @define
 class Rejections:
-    """The current rejections by the job that the cycle names, and the events that make up these jobs' ads."""
+    """The last rejection of each autocluster by its first job, and the events with these jobs' ads."""
 
     last: tuple[int, int] | None = None  #: the last cycle: its position and its instant
     _known: dict[str, tuple[int, e.CycleHeld, e.Unmatched]] = field(factory=dict)
@@ -207,7 +193,7 @@ class Rejections:
                 self._known[reason.job] = (position, event, reason)
 
     def current(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
-        """Return why a job with this ad was rejected, then and now; None if no cycle rejected it or a job like it."""
+        """Return the last rejection of the autocluster of a job with this ad; None if there is none."""
         last_rejection = self.last_of(job, ad)
         if last_rejection is None:
             return None
@@ -232,7 +218,7 @@ class Rejections:
         return Rejection(cycle, short_reason(reason, next_cycle.limits(reason, position)), text, now)
 
     def reason_now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
-        """Return why a rejected job is not matched now, in words, and as a cycle reports it (None: no reason)."""
+        """Return why a rejected job is not matched now, as text and as a cycle reports it (None: no rejection)."""
         last_rejection = self.last_of(job, ad)
         cycle = None if last_rejection is None else next_cycle.repeat(last_rejection[1])
         if cycle is None or any(match.job == job for match in cycle.matches):
@@ -246,7 +232,8 @@ class Rejections:
         return short_reason(reason, next_cycle.limits(reason)), reason
 
     def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
-        """Return the last rejection of a job with this ad, or of a job like it, with its cycle and position."""
+        """Return the last rejection of the autocluster of a job with this ad: the position, the cycle, and the
+        reason."""
         significant_values, submission = _significant(ad), self._submitted.get(JobId.parse(job).cluster)
         submitter_key = ("", submission.submitter if submission is not None else "")
         refusals = [
@@ -270,7 +257,7 @@ class Rejections:
 
 
 def _of_the_only_submitter(event: e.CycleHeld, reason: e.Unmatched) -> e.Unmatched:
-    """Return a reason with the limit that it comes to where one submitter alone asked."""
+    """Return a reason, with its limit replaced if the cycle had only one submitter, whose fair share is all slots."""
     is_alone = event.statistics.get("ActiveSubmitterCount") == 1
     if is_alone and slots_meeting_requirements(reason) <= reason.refused_by_slot + reason.taken:
         return replace(reason, limit=LIMIT_OF_ONE.get(reason.limit, reason.limit))
@@ -283,19 +270,19 @@ def _texts(ad: e.Ad, names: dict[str, str]) -> dict[str, str]:
 
 
 def _significant(ad: e.Ad) -> dict[str, str]:
-    """Return the attributes of a job that a match depends on: the standard ones, and its Requirements' references."""
+    """Return the job attributes on which a match depends: the standard ones, and those that Requirements reads."""
     names = [name.lower() for name in ALWAYS_SIGNIFICANT]
     names += [name.rpartition(".")[2].lower() for name in own_names_read(ad.get("Requirements", "true"))]
     return _texts(ad, dict.fromkeys(names, ""))
 
 
 def fits_none(reason: e.Unmatched) -> bool:
-    """Return True if no slot and the job accepted each other, free or not."""
+    """Return True if there is no slot, free or not, that the job accepts and that accepts the job."""
     return slots_meeting_requirements(reason) <= reason.refused_by_slot
 
 
 def evidence_of(notes: list[e.EvaluationRecorded], ad: e.Ad) -> e.EvaluationRecorded | None:
-    """Return the evaluation in a cycle's notes that a job's match rests on: its Requirements with its values."""
+    """Return the evaluation of the job's Requirements in a cycle's evidence, with the job's values if it has them."""
     text = ad.get("Requirements", "")
     try:
         text = unparse(parse(text))

@@ -1,4 +1,4 @@
-"""Which events of a log an answer needs: a few streams for a job, and for a slot what happened since its last claim."""
+"""Select the events that an answer needs: a few streams for a job, and the events since a slot's last claim."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ _SHARED = ("pool", "negotiator", "requests", "evidence", "defrag")
 
 
 def job_events(log: EventStore, cluster: int) -> list[e.LoggedEvent]:
-    """Return what ``why_job`` needs for any job of a cluster, in order: what the next cycle would decide depends on
-    everything."""
+    """Return the events that ``why_job`` needs for any job of a cluster, in order. If a job was ever rejected, return
+    the whole log, because the decision of the next cycle depends on all events."""
     events = dict(log.read_stream(f"cluster/{cluster}"))
     for stream in _SHARED:
         events.update(log.read_stream(stream))
@@ -26,8 +26,8 @@ def job_events(log: EventStore, cluster: int) -> list[e.LoggedEvent]:
 
 
 def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
-    """Return the events that ``why_slot`` needs for a slot as it is now, in order: its own stream, and the whole log
-    since the cycle before its last claim."""
+    """Return the events that ``why_slot`` needs for a slot's current state, in order: the slot's stream, and the whole
+    log since the cycle before its last claim."""
     slot_events_in_order = list(log.read_stream(f"slot/{slot}"))
     begin = _before_the_last_claim(slot_events_in_order)
     events = {position: event for position, event in slot_events_in_order if position <= begin}
@@ -37,7 +37,7 @@ def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
 
 
 def _before_the_last_claim(slot_events_in_order: list[e.LoggedEvent]) -> int:
-    """Return the position to read from: just before the slot could last be matched."""
+    """Return a position before the slot's last match."""
     claims = [position for position, event in slot_events_in_order if isinstance(event, e.ClaimMade)]
     last_claim = claims[-1] if claims else 0
     free_positions = [

@@ -1,8 +1,8 @@
-"""Explain why a slot is where it is: its last transition, and the steps since its last claim or its creation.
+"""Explain the state of a slot: its last transition, and the steps since its last claim or its creation.
 
-One class reads both a pool's own log and an HTCondor pool's records, because a startd logs the same transitions. An
-imported event has the cause "reported": its text in the log has the reason. When a startd ends or restarts, its slots
-end: a later slot of the same name is another one.
+One class reads both a pool's own log and HTCondor records, because a startd logs the same transitions. An imported
+event has the cause "reported"; its text has the startd's reason. When a startd ends or restarts, its slots end, and
+later slots with the same names are different slots.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ...domain.state_machines import DELETED, state
 from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ...domain.units import SECOND
 from ..forensics.imported_log import PlaceNames, host_of
-from ..listing import client_end, ending, transition
+from ..listing.event_lines import client_end, ending, transition
 from ..narration import defrag_words
 from ..narration.formatting import counted, instant, interval, shortened
 from ..narration.sentence_tables import CLAIM_FLAGS, REPORTS, row_code
@@ -49,10 +49,11 @@ _FREE = ("Owner", "Unclaimed", "Backfill", "Drained")
 
 
 def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
-    """Explain why a slot is where it is (at the instant `at`, if one is given), with its steps in order of time since
-    the match of its last claim, or since its creation if it had none. Times within sentences are in `zone`.
+    """Explain the state of a slot as of the instant `at` (None: the log's end). The history begins with the match of
+    its last claim, or with its creation. Times in sentences are in `zone`.
 
-    ``events`` are the log's, or the events that ``slot_events`` selects. Raises ``UnknownThingError``.
+    :param events: the log's events, or those that ``slot_events`` selects
+    :raises UnknownThingError: the log has no such slot
     """
     life = SlotLife(name, zone)
     events_until = list(until(events, at))
@@ -67,7 +68,7 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
 
 
 def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
-    """Explain why a slot of an imported pool is where it is. Raises ``UnknownThingError``."""
+    """Explain the state of a slot in an import, like ``why_slot``."""
     places = PlaceNames(log)
     life = SlotLife(name, zone, places)
     records = [*SlotRecords(log, at).records(name)]
@@ -89,7 +90,7 @@ def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: t
 
 
 class SlotLife:
-    """A slot up to an event: its state, and the sentences that explain it (``chain``)."""
+    """A slot's state and history up to an event: ``chain`` has a sentence for each step."""
 
     def __init__(self, name: str, zone: tzinfo, places: PlaceNames | None = None) -> None:
         self.name, self.zone, self.places = name, zone, places
@@ -99,7 +100,7 @@ class SlotLife:
         self.pair = self.kind = ""
         self.holder = self.job = ""
         self.is_gone = False
-        self.begin = 0  #: the index in the chain of the match or request for the next claim
+        self.begin = 0  #: the chain's index of the match or request for the next claim
         self.machine = ""
         self.parts: set[str] = set()
         self.reservation = ""  #: the job for which its claim is reserved
@@ -127,7 +128,7 @@ class SlotLife:
             tell_event(self, position, event)
 
     def add(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
-        """Add a sentence on an event to the chain, with the place of the record if it is one."""
+        """Add a sentence about an event to the chain, with the location of its record if it was imported."""
         place = self.places.name(event.stimulus) if self.places is not None else ""
         fact_texts = {name: text.rstrip(".") if place else text for name, text in facts.items()}
         places = (place,) if place else ()
@@ -135,7 +136,7 @@ class SlotLife:
         return self.chain[-1]
 
     def why(self, event: e.Event) -> str:
-        """Return the cause in words; empty for imported events."""
+        """Return the clause for an event's cause; empty for imported events."""
         return "" if event.cause == REPORTED else self.context.cause_text(event)
 
     def on_cycle(self, position: int, event: e.CycleHeld) -> None:
@@ -156,7 +157,7 @@ class SlotLife:
             self.add(position, event, "claim_reserved", job=self.reservation, why=self.why(event))
 
     def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
-        """Note that its claim is no longer reserved, unless the claim's end already shows its use."""
+        """Add that the slot's claim is no longer reserved, unless it was used, which the claim's end shows."""
         if self.reservation != f"{event.cluster}.{event.proc}":
             return
         if not event.slot:
@@ -198,7 +199,7 @@ class SlotLife:
             self.begin, self._requested = len(self.chain), False
 
     def _is_matched(self) -> bool:
-        """Return True if the chain has a match by this pool's negotiator that was not claimed yet."""
+        """Return True if the pool's own negotiator matched the slot since its last claim."""
         return any(sentence.cause == "negotiated" for sentence in self.chain[self.begin :])
 
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
@@ -303,7 +304,7 @@ class SlotLife:
         if event.said not in ("began", "ended", "died") or self.is_gone:
             return
         texts = (text if name == "how" else f"{name} {text}" for name, text in event.facts.items() if name != _ORPHANED)
-        facts = {"facts": ", ".join(dict.fromkeys(texts))}  # where nothing else says how it ended, its status does
+        facts = {"facts": ", ".join(dict.fromkeys(texts))}
         if event.facts.get(_ORPHANED):
             facts["why"] = f"its master (pid {event.facts[_ORPHANED]}) had died"
         sentence = self.add(position, event, f"startd_{event.said}", **facts)
@@ -312,8 +313,8 @@ class SlotLife:
             self.holder = self.job = ""
 
     def add_match(self, log: EventStore) -> None:
-        """Add the match of the last claim, found by its first job: a match that names a job of the same cluster, or the
-        last match of the claim's holder."""
+        """Add the match of the last claim: the last match of a job of the same cluster as the claim's first job, or
+        else of the same user."""
         job, cluster = self.first_job, self.first_job.partition(".")[0]
         if not self.claimed or not cluster.isdecimal() or self.places is None:
             return
@@ -337,8 +338,7 @@ class SlotLife:
         steps = [since, *explaining_steps(steps, since)]
         if self.parts and not self.is_gone:
             parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
-            facts = {"parts": parts_text}
-            steps.insert(1, Sentence(since.at, since.position, "dynamic_slots", facts, since.cause, since.stimulus))
+            steps.insert(1, since.restated("dynamic_slots", {"parts": parts_text}))
         if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
             steps += self._not_chosen(*self.poll)
         advice_code = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
@@ -354,20 +354,19 @@ class SlotLife:
         code = "slot_gone" if is_over else "slot_unknown" if not self.pair else "slot_is_held" if is_held else "slot_is"
         facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
         facts |= {"runs": self.job, "holder": self.holder}
-        return Sentence(since.at, since.position, code, facts, since.cause, since.stimulus)
+        return since.restated(code, facts)
 
     def _shortened(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """Return the sentences in order of time, without the middle ones if they are too many."""
         sentences = sorted(sentences, key=lambda sentence: sentence.at // SECOND)
         if len(sentences) <= MOST:
             return sentences
-        last_kept = sentences[BEGINNING - MOST]
         facts = {"count": f"{len(sentences) - MOST:,}", "slot": self.name}
-        omission = Sentence(last_kept.at, last_kept.position, "omitted", facts, last_kept.cause, last_kept.stimulus)
+        omission = sentences[BEGINNING - MOST].restated("omitted", facts)
         return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - MOST :]]
 
     def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
-        """Return the defragmentation's last decision if it did not choose the slot's machine."""
+        """Return a sentence about the defragmentation's last poll, unless it chose the slot's machine."""
         choices: list[e.DefragDrain | e.DefragCancel] = [*poll.drains, *poll.cancels]
         if self.machine in {choice.machine for choice in choices if not choice.refused}:
             return []
@@ -377,8 +376,8 @@ class SlotLife:
 
 
 def _by_cause(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
-    """Yield records in order of time, and within a second in the order of their causes: an access point's release
-    comes before the move that it causes, or else after all that the startd did in that second."""
+    """Yield records in chronological order. Within a second, an access point's release precedes the transition that it
+    causes, or follows all records of the startd."""
     events_in_order = sorted(events, key=lambda record: (record[1].at, record[0]))
     for _, same_second in groupby(events_in_order, lambda record: record[1].at // SECOND):
         given_back: list[e.LoggedEvent] = []
@@ -386,12 +385,11 @@ def _by_cause(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
         for position, event in same_second:
             is_release = isinstance(event, e.SlotReported) and event.said == "released"
             (given_back if is_release else other_events).append((position, event))
-        at = next((number for number, (_, event) in enumerate(other_events) if _was_released(event)), len(other_events))
+        releases = (
+            number for number, (_, event) in enumerate(other_events) if _RELEASED in getattr(event, "reason", "")
+        )
+        at = next(releases, len(other_events))
         yield from (*other_events[:at], *given_back, *other_events[at:])
-
-
-def _was_released(event: e.Event) -> bool:
-    return isinstance(event, e.SlotTransitioned) and _RELEASED in event.reason
 
 
 _ADVICE = {
@@ -409,13 +407,13 @@ _ADVICE = {
 
 
 def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
-    """Return who claims the slot, and for which job, if the job does not start immediately."""
+    """Return the submitter and holder of a claim, and the job if it does not start immediately."""
     holder_text = f" of {event.holder}" if event.holder else ""
     return f"{event.submitter}{holder_text}, for job {event.job}," if event.job else event.submitter
 
 
 def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]:
-    """Return a reader for an event whose sentence needs only some of its fields and its cause."""
+    """Return a function that adds a sentence with some fields of an event and its cause."""
 
     def read(life: SlotLife, position: int, event: Any) -> None:
         facts = {name: getattr(event, name) for name in fields}

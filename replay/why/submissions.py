@@ -1,4 +1,4 @@
-"""What the schedd's policy did to a submission: which transforms changed a job, and what refused it."""
+"""Describe how the schedd's transforms changed a submission, and why the schedd rejected it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...domain.state.proc_ads import unpack
 from ..narration.formatting import shortened
 from ..narration.sentences import Answer, Sentence
 
-LONGEST = 120  #: characters of a value that are shown
+LONGEST = 120  #: the maximum number of characters of a displayed value
 
 
 def transformed(position: int, event: e.JobsTransformed, cluster: int, proc: int) -> Sentence:

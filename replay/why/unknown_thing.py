@@ -1,4 +1,4 @@
-"""What is said of a job or slot that a log does not have under the name: what it has. The whole log is read for it."""
+"""Messages about jobs and slots that are not in a log, with the names that are. They read the whole log."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..forensics.imported_log import single_entries
 from ..narration.formatting import counted, instant
 
 NEAR_NAMES = 5
-_KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)  #: a job's key in the schedd's table; its cluster's begins with 0
+_KEY = re.compile(r"([1-9]\d*)\.(\d+)", re.ASCII)  #: a job's key in the schedd's table; a cluster's key begins with 0
 
 
 def unknown_job(log: EventStore, cluster: int, proc: int | None, at: int | None, zone: tzinfo) -> str:
     """Return a message about an unknown job or cluster, with the jobs that exist. Reads the whole log."""
     jobs = {job for _, event in single_entries(log.read()) for job in _jobs_of(event)}
     procs = {number for other_cluster, number in jobs if other_cluster == cluster and number >= 0}
-    clusters = {number for number, _ in jobs if number > 0}  # 0.0 is the schedd's own entries
+    clusters = {number for number, _ in jobs if number > 0}  # 0.0 is the header of the schedd's table
     name = f"cluster {cluster}" if proc is None else f"job {cluster}.{proc}"
     text = f"the log has no {name}{'' if at is None else f' at {instant(at, zone)}'}"
     if procs:

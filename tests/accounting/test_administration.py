@@ -15,7 +15,7 @@ from poolbook.domain.negotiator.accounting import ceiling, factor, floor, terms
 from poolbook.domain.negotiator.submitter_commands import GRANTS
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.units import SECOND
-from poolbook.replay.listing import line, members
+from poolbook.replay.listing.members import line, members
 from poolbook.replay.validation import examine
 
 from ..domain.pools import TestPool

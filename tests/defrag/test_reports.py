@@ -14,8 +14,8 @@ from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.projections.views import Views
-from poolbook.replay.listing import entries, line, parse_filter
-from poolbook.replay.why import UnknownThingError
+from poolbook.replay.listing.members import entries, line, parse_filter
+from poolbook.replay.narration.sentences import UnknownThingError
 from poolbook.replay.why.answer import why
 
 from ..projections.pools import folded

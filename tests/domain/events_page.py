@@ -14,7 +14,7 @@ from msgspec import NODEFAULT
 
 from poolbook import events
 from poolbook.adapters.stores.codec import CODEC
-from poolbook.replay.listing import line, members
+from poolbook.replay.listing.members import line, members
 
 from ..event_fields import fields_of
 from .event_examples import EXAMPLES

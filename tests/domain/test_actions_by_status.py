@@ -6,7 +6,7 @@ import pytest
 
 from poolbook.domain.submit.submission import SPOOLING_HOLD_CODE
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..together import together
 from .pools import TestPool

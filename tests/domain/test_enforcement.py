@@ -20,7 +20,7 @@ from poolbook.domain.state_machines import (
     slot_machine,
 )
 from poolbook.domain.state_machines.machine import MACHINES
-from poolbook.replay.listing import members as members_of
+from poolbook.replay.listing.members import members as members_of
 from poolbook.replay.virtual_world import Behaviour
 
 from ..together import together

@@ -10,7 +10,7 @@ from poolbook import events
 from poolbook.domain.events import Event
 from poolbook.domain.fold import evolve
 from poolbook.domain.state.state import State
-from poolbook.replay import listing
+from poolbook.replay.listing.event_lines import KINDS
 from poolbook.replay.validation import judged_pool
 
 from ..event_fields import fields_of
@@ -54,7 +54,7 @@ def missing(kind: type[Event]) -> list[str]:
             "example (tests/domain/event_examples.py)": kind in {type(event) for event in EXAMPLES},
             "fold (domain/fold/evolve.py)": folded is (kind not in events.IMPORTED),
             "rules (replay/validation/)": judged is (kind not in events.IMPORTED),
-            "line (replay/listing/event_lines.py)": kind in listing.KINDS,
+            "line (replay/listing/event_lines.py)": kind in KINDS,
         }.items()
         if not is_there
     ]

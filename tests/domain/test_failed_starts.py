@@ -10,7 +10,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state_machines.hold_codes import TRANSFER_CODES
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..together import together
 from .pools import TestPool

@@ -9,7 +9,7 @@ from poolbook.domain.events import EvaluationRecorded, JobExited
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..together import together
 from .pools import TestPool

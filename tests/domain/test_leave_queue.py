@@ -8,7 +8,7 @@ from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..job_commands import job_command
 from ..projections.pools import folded

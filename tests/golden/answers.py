@@ -20,7 +20,7 @@ from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import initial, terms
 from poolbook.domain.state.records import Submitter
-from poolbook.replay.why import Answer, Sentence, UnknownThingError
+from poolbook.replay.narration.sentences import Answer, Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 
 from ..event_fields import fields_of

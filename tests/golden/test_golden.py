@@ -15,7 +15,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogError
 from poolbook.replay.validation import examine, validate
 from poolbook.replay.virtual_world import VirtualWorld
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..job_commands import job_command
 from ..projections.pools import folded

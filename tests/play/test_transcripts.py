@@ -23,10 +23,10 @@ from poolbook.domain.events import ClusterSubmitted, SlotTransitioned
 from poolbook.domain.ports.log import EventStore
 from poolbook.domain.units import SECOND
 from poolbook.replay.narration.sentence_tables import CAUSES
+from poolbook.replay.narration.sentences import UnknownThingError
 from poolbook.replay.scenario import read
 from poolbook.replay.scenario.transcript import TranscriptEntry
 from poolbook.replay.validation import examine
-from poolbook.replay.why import UnknownThingError
 from poolbook.replay.why.answer import why
 
 from ..replay.read_aloud import check

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from poolbook.replay.why import Sentence
+from poolbook.replay.narration.sentences import Sentence
 
 from .cited_records import SECOND, Cited, slot_name
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import PlaceNames
-from poolbook.replay.why import Sentence
+from poolbook.replay.narration.sentences import Sentence
 
 SECOND: Final = 1_000_000
 NEAR_SECONDS: Final = 60  #: how many seconds apart a sentence and a record that it cites besides its main record may be

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.ports import stimuli as s
-from poolbook.replay.listing import entries, line
+from poolbook.replay.listing.members import entries, line
 
 from ..domain.pools import TestPool
 from ..job_commands import job_command

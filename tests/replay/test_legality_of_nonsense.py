@@ -91,7 +91,7 @@ def test_nonsense_is_validated_to_its_end(log: list[tuple[int, e.Event]]) -> Non
 def test_an_unassigned_cluster_number_is_reported_without_counting_up_to_it(event: e.ClusterEvent) -> None:
     """With a number of thirty digits, the numbers below it would fill any memory."""
     violations = [(violation.rule, violation.words) for violation in examine([(1, event)]).violations]
-    assert ("reference", "its number was never assigned: at most 10,000 follow on 1") in violations
+    assert ("reference", "its number was never assigned: at most 10,000 follow 1") in violations
 
 
 def test_an_unknown_kind_of_event_is_reported() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from poolbook.domain import events as e
 from poolbook.domain.state_machines import DIALECTS
-from poolbook.replay.listing import (
-    LETTERS,
+from poolbook.replay.listing.event_lines import LETTERS
+from poolbook.replay.listing.members import (
     StreamFilter,
     as_dict,
     entries,

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
-from poolbook.replay.listing import line, members
+from poolbook.replay.listing.members import line, members
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 from poolbook.replay.why.answer import why

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from attrs import evolve
 
-from poolbook.replay.listing import entries, line, parse_filter
+from poolbook.replay.listing.members import entries, line, parse_filter
 from poolbook.replay.narration.formatting import instant
-from poolbook.replay.why import Answer, Sentence, UnknownThingError, dated_line, why_job, why_slot
+from poolbook.replay.narration.sentences import Answer, Sentence, UnknownThingError, dated_line
 from poolbook.replay.why.answer import why
+from poolbook.replay.why.job import why_job
+from poolbook.replay.why.slot import why_slot
 
 from .virtual_point import PointPool
 

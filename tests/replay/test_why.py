@@ -13,10 +13,12 @@ from hypothesis import strategies as st
 from poolbook.domain.events import Event, SlotCreated
 from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
-from poolbook.replay.narration.sentences import MOST_LINES
+from poolbook.replay.narration.sentences import MOST_LINES, UnknownThingError, dated_line
 from poolbook.replay.virtual_world import EPOCH
-from poolbook.replay.why import UnknownThingError, dated_line, job_events, slot_events, why_job, why_slot
 from poolbook.replay.why.answer import why
+from poolbook.replay.why.job import why_job
+from poolbook.replay.why.select_events import job_events, slot_events
+from poolbook.replay.why.slot import why_slot
 
 from .virtual_pool import Pool
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.units import SECOND
+from poolbook.replay.narration.sentences import UnknownThingError
 from poolbook.replay.virtual_world import EPOCH
-from poolbook.replay.why import UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNKNOWN_STATE
 

@@ -7,8 +7,9 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import EPOCH
-from poolbook.replay.why import job_events, why_job
 from poolbook.replay.why.answer import why
+from poolbook.replay.why.job import why_job
+from poolbook.replay.why.select_events import job_events
 
 from .contested_pool import contested_pool
 from .virtual_pool import Pool

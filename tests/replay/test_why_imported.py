@@ -17,9 +17,9 @@ from poolbook.domain import events as e
 from poolbook.domain.imported.packed_ads import KeptAd, pack
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import IMPORTED, PlaceNames, shortest_tails
-from poolbook.replay.listing import entries, line, parse_filter
+from poolbook.replay.listing.members import entries, line, parse_filter
+from poolbook.replay.narration.sentences import Sentence, UnknownThingError
 from poolbook.replay.runs.slot_records import SlotRecords
-from poolbook.replay.why import Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.cluster import UNKNOWN_STATE, outcomes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolbook.domain.state.job_ad import quoted
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..domain.pools import TestPool
 from ..together import together

@@ -14,7 +14,7 @@ import pytest
 
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import PlaceNames
-from poolbook.replay.listing import parse_filter
+from poolbook.replay.listing.members import parse_filter
 from poolbook.replay.narration.formatting import iso
 from poolbook.replay.runs.job_run import JobRun
 from poolbook.replay.runs.of_log import Runs

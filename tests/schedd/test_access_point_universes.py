@@ -12,7 +12,7 @@ from poolbook import Behaviour, Pool
 from poolbook.domain.events import EvaluationRecorded, JobActivated
 from poolbook.domain.ports import stimuli as s
 from poolbook.replay.validation import examine
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..submit.fakes import submit
 from ..together import together

@@ -8,7 +8,7 @@ from poolbook.domain.state.pool_settings import schedd_seconds
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..domain.pools import TestPool
 from ..together import together

@@ -10,7 +10,7 @@ from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..domain.pools import TestPool
 from ..policy.test_grants_and_drains import preempted

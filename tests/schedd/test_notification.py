@@ -12,7 +12,7 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..domain.pools import JOB, TestPool
 from ..together import together

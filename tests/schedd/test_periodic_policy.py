@@ -11,7 +11,7 @@ from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..domain.pools import TestPool
 from ..together import together

@@ -9,8 +9,8 @@ import pytest
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.domain.events import ClusterSubmitted
-from poolbook.replay.why import why_job
 from poolbook.replay.why.cluster import why_cluster
+from poolbook.replay.why.job import why_job
 
 from ..together import together
 from .policy_pool import PolicyPool

@@ -17,7 +17,7 @@ from poolbook.domain.state_machines.job_rows import JOB, JOB_HTCONDOR_25
 from poolbook.replay.validation import examine
 from poolbook.replay.validation.transition_rules import OUTCOMES
 from poolbook.replay.virtual_world import Behaviour
-from poolbook.replay.why import why_job
+from poolbook.replay.why.job import why_job
 
 from ..domain.pools import TestPool
 from ..together import together

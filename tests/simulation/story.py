@@ -21,7 +21,7 @@ from poolbook.domain.events import BackfillStarted, Event, JobActivated
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import LogError
-from poolbook.replay.listing import members
+from poolbook.replay.listing.members import members
 from poolbook.replay.validation import validate
 
 from ..domain.pools import JOB, MACHINE, selection

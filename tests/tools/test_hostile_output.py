@@ -24,7 +24,7 @@ from poolbook.adapters.cli.log_commands import print_line
 from poolbook.adapters.cli.main import COMMANDS, main
 from poolbook.adapters.condor_tools.layout import text_table
 from poolbook.domain.events import JobsTransitioned
-from poolbook.replay.listing import members
+from poolbook.replay.listing.members import members
 
 from .. import forked
 from ..importing.folders import TRACES
