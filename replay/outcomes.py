@@ -27,7 +27,7 @@ class ProcessEnd:
         return bool(self.code) or self.signal is not None
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         return f"signal {self.signal}" if self.signal is not None else f"exit {self.code or 0}"
 
 
@@ -40,7 +40,7 @@ class HoldReason:
     reason: str
 
     @property
-    def words(self) -> str:
+    def text(self) -> str:
         """Return the text or, if it is empty, the meaning of the code."""
         code = HOLD_CODES.get(int(self.code)) if self.code.isascii() and self.code.isdigit() else None
         return self.reason or (code.meaning if code else "no reason was given")
@@ -99,7 +99,7 @@ _ORDER = ("completed", "failed", "removed", "held", "suspended", "running", "idl
 def outcome_text(results: Sequence[Outcomes]) -> str:
     """Return the outcomes of some clusters: "5 completed, 1 failed (exit 1), 3 held, 2 idle"."""
     totals = Counter(status for result in results for status in result.status.values())
-    end_counts = Counter(end.words for result in results for end in result.failed.values())
+    end_counts = Counter(end.text for result in results for end in result.failed.values())
     count_texts = []
     for status in [*_ORDER, *sorted(totals.keys() - set(_ORDER))]:
         if status == "failed" and 0 < len(end_counts) <= KINDS_OF_FAILURES:

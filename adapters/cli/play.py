@@ -138,11 +138,11 @@ class _Json:
         if isinstance(entry, TranscriptEntry):
             self._entries.append(entry_dict(entry))
         elif isinstance(entry, RefusedStep):
-            self._refused.append({"line": entry.step.line, "words": entry.step.words, "why": entry.why})
+            self._refused.append({"line": entry.step.line, "words": entry.step.text, "why": entry.why})
         elif isinstance(entry, StepWarning):
-            self._warned.append({"line": entry.step.line, "words": entry.step.words, "why": entry.text})
+            self._warned.append({"line": entry.step.line, "words": entry.step.text, "why": entry.text})
         elif isinstance(entry, FailedExpectation):
-            self._failed.append({"line": entry.step.line, "words": entry.step.words, "found": entry.actual})
+            self._failed.append({"line": entry.step.line, "words": entry.step.text, "found": entry.actual})
 
     def report_result(self, is_good: bool, violations: list[str] | None) -> None:
         report = {"as_expected": is_good, "failed": self._failed, "refused": self._refused, "warnings": self._warned}

@@ -239,7 +239,7 @@ def failures(
     if failure_text is not None:
         result, proc, ended = failure_text
         name = f"{result.number}.{proc}"
-        paragraphs.append(f"{name} failed ({ended.words}){_stderr_tail(result, proc)}")
+        paragraphs.append(f"{name} failed ({ended.text}){_stderr_tail(result, proc)}")
         worth.append((f"why {name}", "explain why it failed"))
     for result in results:
         if result.outcomes.held:
@@ -303,7 +303,7 @@ def _hold_text(result: ClusterResult) -> str:
     holds = result.outcomes.held
     proc, hold = next(iter(holds.items()))
     name = f"{result.number}.{proc}"
-    reason = visible(hold.words).rstrip(".")
+    reason = visible(hold.text).rstrip(".")
     if len(holds) == 1:
         text = f"{name} is held: {reason}."
     elif result.outcomes.have_same_reason:

@@ -182,7 +182,7 @@ def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
     reason = f" ({excerpt(run.reason_text.rstrip('.'))})" if run.reason_text else ""
     where = f" [{place}]" if place else ""
     lost_text = interval(run.lasted)
-    return (instant(run.ended, zone), run.job, run.user, run.slot, lost_text, f"{run.cause.words}{reason}{where}")
+    return (instant(run.ended, zone), run.job, run.user, run.slot, lost_text, f"{run.cause.clause}{reason}{where}")
 
 
 def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iterator[str]:
@@ -191,7 +191,7 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iter
         yield f"There were no evictions{when}."
         return
     yield f"{counted(len(runs), 'eviction')}{when}: {interval(lost_time)} on slots lost."
-    rows = [(str(share.evictions), duration_of_us(share.lost), share.cause.words) for share in shares]
+    rows = [(str(share.evictions), duration_of_us(share.lost), share.cause.clause) for share in shares]
     yield from text_table(("COUNT", "TIME", "CAUSE"), rows, right=(0, 1))
 
 

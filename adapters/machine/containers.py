@@ -43,7 +43,7 @@ _TEXTS: Final = (
 class DockerVolume:
     """A volume of DOCKER_MOUNT_VOLUMES: SOURCE:TARGET, and the condition that a job must meet (empty: none)."""
 
-    words: str
+    mount: str
     condition: str = ""
 
 

@@ -133,7 +133,7 @@ def _docker(
         last=_surroundings(launch, settings, ads),
         under_scratch=_under_scratch(settings, ads),
         volumes=[
-            volume.words for volume in settings.volumes if not volume.condition or ads.value(volume.condition) is True
+            volume.mount for volume in settings.volumes if not volume.condition or ads.value(volume.condition) is True
         ],
         images=settings.images,
         architecture=settings.architecture,

@@ -49,7 +49,7 @@ class NotKnown(PoolbookError, LookupError):
         beginning_text = f"it is known from {instant(since)} UTC on" if since else "no imported file shows this"
         super().__init__(f"{beginning_text}: {reason}" if since and reason else beginning_text)
         self.since = since
-        self.why = reason
+        self.reason = reason
 
 
 # The reasons why a table is not known before an instant.

@@ -14,7 +14,7 @@ from ...domain.ports.log import EventStore
 from ...domain.state.job_procs import job_procs
 from ..narration.formatting import EVER, instant, iso
 from ..narration.sentence_tables import cause_words
-from .event_lines import OF_JOBS, SETS, parts
+from .event_lines import MANY_JOBS, OF_JOBS, Row, rows_by_subject
 
 
 @frozen
@@ -42,7 +42,7 @@ class Member:
         return f"{self.position}.{self.index}" if self.is_one_of_several else str(self.position)
 
     @property
-    def words(self) -> str:
+    def cause_text(self) -> str:
         """A description of the cause."""
         return cause_words(self.cause)
 
@@ -52,13 +52,15 @@ def members(position: int, event: e.Event) -> Iterator[Member]:
     if isinstance(event, e.JobsLogged):
         yield from _entries(position, event)
         return
-    several = isinstance(event, (*SETS, e.CycleHeld))
-    stream = event.stream
-    for index, (subject, part) in enumerate(parts(event)):
-        yield Member(
-            position, index, several, event.at, stream, subject, part.what, part.letter, part.source, part.target,
-            event.cause, part.details, event.stimulus,
-        )  # fmt: skip
+    for index, (subject, row) in enumerate(rows_by_subject(event)):
+        yield _member(position, index, event, subject, row)
+
+
+def _member(position: int, index: int, event: e.Event, subject: str, row: Row) -> Member:
+    return Member(
+        position, index, isinstance(event, (*MANY_JOBS, e.CycleHeld)), event.at, event.stream, subject, row.what,
+        row.letter, row.source, row.target, event.cause, row.details, event.stimulus,
+    )  # fmt: skip
 
 
 def _entries(position: int, event: e.JobsLogged) -> Iterator[Member]:
@@ -76,11 +78,8 @@ def member_of(position: int, event: e.Event, proc: int) -> Member | None:
     index = 0
     for first, last in procs:
         if first <= proc <= last:
-            part = OF_JOBS[type(event)](event)
-            return Member(
-                position, index + proc - first, isinstance(event, SETS), event.at, event.stream, f"{cluster}.{proc}",
-                part.what, part.letter, part.source, part.target, event.cause, part.details, event.stimulus,
-            )  # fmt: skip
+            row = OF_JOBS[type(event)](event)
+            return _member(position, index + proc - first, event, f"{cluster}.{proc}", row)
         index += last - first + 1
     return None
 
@@ -88,7 +87,7 @@ def member_of(position: int, event: e.Event, proc: int) -> Member | None:
 def line(member: Member, zone: tzinfo = UTC, place: str = "") -> str:
     """Return the member's line in a listing, with times in `zone`. `place`: the location of the event's record."""
     move_text = f"{member.source} -> {member.target}".strip() if member.target else ""
-    details = f"{member.words} ({member.details})" if member.details else member.words
+    details = f"{member.cause_text} ({member.details})" if member.details else member.cause_text
     if member.cause == "reported":  # the record's location shows who reported it
         details = member.details
     text = (
@@ -103,7 +102,7 @@ def as_dict(member: Member, place: str = "") -> dict[str, object]:
     return ({"place": place} if place else {}) | {
         "position": member.position, "index": member.index, "at": iso(member.at), "stream": member.stream,
         "thing": member.thing, "what": member.what, "letter": member.letter, "source": member.source,
-        "target": member.target, "cause": member.cause, "words": member.words, "details": member.details,
+        "target": member.target, "cause": member.cause, "words": member.cause_text, "details": member.details,
         "stimulus": member.stimulus,
     }  # fmt: skip
 

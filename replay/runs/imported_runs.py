@@ -426,7 +426,7 @@ def _with_cause(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     )
     death = find_death() if cause.is_weak else None
     if death is not None:
-        text, place = death.words(deaths.zone), death.stimulus
+        text, place = death.clause(deaths.zone), death.stimulus
         return evolve(run, outcome=EVICTED, cause=CAUSES["daemon"], reason_text=text, stimulus=place, death=death)
     reason_text = run.reason_text or (next(iter(reasons), "") if cause.is_weak else "")
     return evolve(run, outcome=run.outcome if cause.is_weak else EVICTED, cause=cause, reason_text=reason_text)

@@ -37,7 +37,7 @@ class Death(NamedTuple):
     def stimuli(self) -> tuple[str, ...]:
         return tuple(filter(None, (self.last_seen, self.stimulus)))
 
-    def words(self, zone: tzinfo = UTC) -> str:
+    def clause(self, zone: tzinfo = UTC) -> str:
         """Return a clause that describes the death."""
         name = f"the {self.daemon}{f' of {self.where}' if self.where else ''}"
         if self.how:

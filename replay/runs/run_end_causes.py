@@ -19,7 +19,7 @@ class Cause(NamedTuple):
     """Why a run was ended: a name for programs, and a text for users."""
 
     name: str
-    words: str
+    clause: str
     own: tuple[str, ...] = ()
     codes: tuple[int, ...] = ()
     is_weak: bool = False

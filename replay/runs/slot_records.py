@@ -35,7 +35,7 @@ class NextJob(NamedTuple):
     def stimuli(self) -> tuple[str, ...]:
         return (self.stimulus,)
 
-    def words(self, _: tzinfo = UTC) -> str:
+    def clause(self, _: tzinfo = UTC) -> str:
         """Return a phrase with the job and its user."""
         return f"job {self.job}{f' of {self.user}' if self.user else ''}"
 

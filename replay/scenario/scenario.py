@@ -48,13 +48,13 @@ class ScenarioStep:
     """A step of a scenario at an instant (microseconds since the start). ``verb`` is one of ``VERBS``, or ``read``
     (readings in ``attributes``), ``reconfigure`` (with ``sources``; if empty, unchanged), ``set`` (settings in
     ``attributes``) or ``expect`` (in ``expected``). ``commands`` are submit commands. ``thing`` is the object as
-    written; for slots and machines it may be a pattern. Temporary readings end at ``until``. ``words`` is the line
+    written; for slots and machines it may be a pattern. Temporary readings end at ``until``. ``text`` is the line
     after the time."""
 
     line: int
     at: int
     verb: str
-    words: str
+    text: str
     thing: str = ""
     machine: str = ""
     flags: frozenset[str] = frozenset()

@@ -377,7 +377,7 @@ def usage(verb: str) -> str:
 
 def _read_set(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
     machine = words[0] if words and words[0] in context.machines else ""
-    match = _SETTING.fullmatch(step.words.removeprefix("set ").removeprefix(machine).strip())
+    match = _SETTING.fullmatch(step.text.removeprefix("set ").removeprefix(machine).strip())
     if match is None:
         raise ValueError(f"expected: {OTHERS['set']}")
     return evolve(step, machine=machine, attributes={match[1]: match[2].strip()})

@@ -126,7 +126,7 @@ class Transcript:
         member = entry.member
         move_text = f"{member.source} -> {member.target}".strip() if member.target else ""
         number = f"{member.what} {member.letter}".strip()
-        text = member.words
+        text = member.cause_text
         if entry.evidence is not None:
             text = f"{text}: {_evidence_text(entry.evidence)}"
         elif member.details and not member.stream.startswith("slot/"):
@@ -140,7 +140,7 @@ class Transcript:
 
     def step_line(self, step: ScenarioStep) -> str:
         """Format a step of the scenario."""
-        text = f"(over: {step.words})" if step.verb == "unread" else step.words
+        text = f"(over: {step.text})" if step.verb == "unread" else step.text
         return f"{self.time(step.at):>10}  > {text}"
 
     def summary(self) -> list[str]:
@@ -183,7 +183,7 @@ def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
     fields: dict[str, object] = {
         "at": entry.at / SECOND, "position": member.position, "thing": member.thing, "what": member.what,
         "letter": member.letter, "source": member.source, "target": member.target, "cause": member.cause,
-        "words": member.words, "details": member.details,
+        "words": member.cause_text, "details": member.details,
     }  # fmt: skip
     if entry.evidence is not None:
         note = entry.evidence

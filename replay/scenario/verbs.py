@@ -18,7 +18,7 @@ class Verb(NamedTuple):
     attributes of the job's ad if ``attributes`` is set, or submit commands if ``commands`` is set."""
 
     thing: str
-    words: str
+    description: str
     flags: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
     attributes: bool = False
@@ -80,7 +80,7 @@ def expression(word: str) -> str:
 class VerbOption(NamedTuple):
     read: Callable[[str], str]
     default: str
-    words: str
+    description: str
 
 
 _READERS: Final = {

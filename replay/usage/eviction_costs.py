@@ -54,7 +54,7 @@ def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
     """Return an eviction as a dict for JSON, with instants in ISO 8601 (UTC) and the lost time in seconds."""
     return {
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "machine": run.machine,
-        "began": iso(run.began), "lost": run.lasted / SECOND, "cause": run.cause.name, "words": run.cause.words,
+        "began": iso(run.began), "lost": run.lasted / SECOND, "cause": run.cause.name, "words": run.cause.clause,
         "said": run.reason_text, "place": place, "stimulus": run.stimulus,
     }  # fmt: skip
 
@@ -67,7 +67,7 @@ def unknown_as_dict(unknown: UnknownRuns) -> dict[str, object]:
 def share_as_dict(share: Share) -> dict[str, object]:
     """Return the totals of a cause as a dict for JSON, with the lost time in seconds."""
     cause = share.cause
-    return {"cause": cause.name, "words": cause.words, "count": share.evictions, "lost": share.lost / SECOND}
+    return {"cause": cause.name, "words": cause.clause, "count": share.evictions, "lost": share.lost / SECOND}
 
 
 # Messages about runs whose end or time is not known.

@@ -247,7 +247,7 @@ def _others_refused(job: ImportedJob, since: Sentence) -> Sentence:
 
 def _deaths_while_waiting(job: ImportedJob, since: Sentence) -> list[Sentence]:
     deaths = job.deaths.while_waiting(since.at)
-    return [job.cited_sentence(death, "daemon_died", died=death.words(job.zone)) for death in deaths]
+    return [job.cited_sentence(death, "daemon_died", died=death.clause(job.zone)) for death in deaths]
 
 
 def _measured(job: ImportedJob, size: Record) -> list[Sentence]:

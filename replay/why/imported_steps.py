@@ -181,7 +181,7 @@ def add_gap(job: ImportedJob, position: int, gap: e.SourceGap) -> None:
         job.add_cited(Place(at, position, gap.stimulus), "records_missing", until=until, words=gap.words)
 
 
-SAYS_NOTHING = "Unspecified"  #: the first word of HTCondor's reason if none was given
+SAYS_NOTHING = "Unspecified"  #: HTCondor's reason begins with this word if the user gave none
 SILENT = frozenset({8, 28, 40, 43, 44, 45, 47})  #: entries that do not explain a job's status
 _AFTER_THE_END: Final = frozenset({BEGIN, "4", "5", "9", "12", "13"})
 FORGOTTEN: Final = {"held": frozenset({BEGIN, "12"}), "completed": _AFTER_THE_END, "removed": _AFTER_THE_END}
@@ -312,7 +312,7 @@ def on_shadow_gone(job: ImportedJob, record: Record) -> None:
     run = job.ended_by(record)
     status, reason = record.facts.get("status", ""), record.facts.get("reason", "")
     rule = STATUSES.get(status or reason, StatusRule("", ""))
-    new_status, words = rule.became, rule.words
+    new_status, words = rule.became, rule.meaning
     number = f"with status {status}" if status else f"for reason {reason}" if reason else ""
     verb = "ended"
     if signal := kill_reason(record.event):

@@ -123,7 +123,7 @@ def _cause(eviction: Sentence) -> str:
     if eviction.code == "requeued":
         return "it ended, and was to run again"
     known_causes = (text for name in _WHY if (text := eviction.facts.get(name, "")))
-    return next(known_causes, CAUSES.get(eviction.cause, UNKNOWN).words)
+    return next(known_causes, CAUSES.get(eviction.cause, UNKNOWN).clause)
 
 
 def _times(count: int) -> str:

@@ -79,7 +79,7 @@ class ImportedJob(JobLife):
         for name, fact in facts.items():
             if fact is None or isinstance(fact, str):
                 continue
-            known_facts = {name: fact.words(self.zone)}
+            known_facts = {name: fact.clause(self.zone)}
             if "reason" in text_facts:  # a daemon's death explains more
                 known_facts |= {"said": text_facts["reason"], "reason": ""}
             if fact.at // SECOND <= placed.at // SECOND:
@@ -159,7 +159,7 @@ class ImportedJob(JobLife):
         """Return the cause of a run's end as a fact, unless other facts already explain the end."""
         if run is None or run.cause is UNKNOWN or run.reason_text or facts.keys() & {"why", "next", "died"}:
             return {}
-        return {"why": run.cause.words}
+        return {"why": run.cause.clause}
 
     def disconnecting_death(self, at: int) -> Death | None:
         """Return the death of a daemon that broke the connection to the job; None if there was none."""

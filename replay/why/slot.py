@@ -135,7 +135,7 @@ class SlotLife:
         self.chain.append(Sentence(event.at, position, code, fact_texts, event.cause, event.stimulus, places))
         return self.chain[-1]
 
-    def why(self, event: e.Event) -> str:
+    def cause_text(self, event: e.Event) -> str:
         """Return the clause for an event's cause; empty for imported events."""
         return "" if event.cause == REPORTED else self.context.cause_text(event)
 
@@ -154,14 +154,14 @@ class SlotLife:
     def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
         if self.name in event.claims:
             self.reservation = f"{event.cluster}.{event.proc}"
-            self.add(position, event, "claim_reserved", job=self.reservation, why=self.why(event))
+            self.add(position, event, "claim_reserved", job=self.reservation, why=self.cause_text(event))
 
     def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
         """Add that the slot's claim is no longer reserved, unless it was used, which the claim's end shows."""
         if self.reservation != f"{event.cluster}.{event.proc}":
             return
         if not event.slot:
-            self.add(position, event, "claim_no_longer_reserved", job=self.reservation, why=self.why(event))
+            self.add(position, event, "claim_no_longer_reserved", job=self.reservation, why=self.cause_text(event))
         self.reservation = ""
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
@@ -172,13 +172,13 @@ class SlotLife:
         self.holder = self.job = self.first_job = ""
         self.parts, self.last_change, self.claimed = set(), [], 0
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
-        facts = {"origin": origin, "kind": event.kind or "new", "why": self.why(event)}
+        facts = {"origin": origin, "kind": event.kind or "new", "why": self.cause_text(event)}
         self.since = self.add(position, event, "slot_created", **facts)
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Add a transition. The chain of a claim begins with its match or request."""
         source, target = state(event.source), state(event.target)
-        cause, reason_text, facts = event.cause, self.why(event), self.context.decision_facts(event)
+        cause, reason_text, facts = event.cause, self.cause_text(event), self.context.decision_facts(event)
         if event.cause == REPORTED:
             cause, reason_text = cause_of_move(event.reason), reason_meaning(event.reason)
             facts = {"evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
@@ -204,13 +204,13 @@ class SlotLife:
 
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
         values_text = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
-        facts = {"changes": values_text, "why": self.why(event)}
+        facts = {"changes": values_text, "why": self.cause_text(event)}
         self.last_change = [Sentence(event.at, position, "slot_changed", facts, event.cause, event.stimulus)]
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         self.is_gone, self.holder, self.job = True, "", ""
         if event.cause != REPORTED or self.pair != DELETED or self.since is None:
-            self.since = self.add(position, event, "slot_deleted", why=self.why(event))
+            self.since = self.add(position, event, "slot_deleted", why=self.cause_text(event))
 
     def on_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.chain, self.begin = self.chain[self.begin :], 0
@@ -237,7 +237,9 @@ class SlotLife:
         if facts is not None:
             self.add(position, event, "drain_chosen", schedule=event.schedule, **facts)
             return
-        self.add(position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.why(event))
+        self.add(
+            position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.cause_text(event)
+        )
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
         facts = None if self.poll is None else defrag_words.cancel_facts(self.poll[1], event, self.context.noted)
@@ -266,7 +268,7 @@ class SlotLife:
         self.add(position, event, "slot_job_began", job=self.job)
 
     def on_job_over(self, position: int, event: e.JobExited | e.ClaimDeactivated) -> None:
-        facts = {"job": self.job, "why": self.why(event)}
+        facts = {"job": self.job, "why": self.cause_text(event)}
         if isinstance(event, e.JobExited):
             facts["how"] = ending(event) if event.code is not None or event.signal is not None else ""
         self.job = ""
@@ -274,10 +276,10 @@ class SlotLife:
 
     def on_told(self, position: int, event: e.StarterSignalled) -> None:
         if event.how == "soft":
-            self.add(position, event, "slot_job_asked_to_exit", job=self.job, why=self.why(event))
+            self.add(position, event, "slot_job_asked_to_exit", job=self.job, why=self.cause_text(event))
         elif not self.killed:  # it may be killed again and again
             self.killed = True
-            self.add(position, event, "slot_job_killed", job=self.job, why=self.why(event))
+            self.add(position, event, "slot_job_killed", job=self.job, why=self.cause_text(event))
 
     def on_reported(self, position: int, event: e.SlotReported) -> None:
         facts = event.facts
@@ -417,7 +419,7 @@ def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]
 
     def read(life: SlotLife, position: int, event: Any) -> None:
         facts = {name: getattr(event, name) for name in fields}
-        life.add(position, event, code, **facts, why=life.why(event))
+        life.add(position, event, code, **facts, why=life.cause_text(event))
 
     return read
 

@@ -52,7 +52,7 @@ def _facts() -> str:
 
 def _rows() -> Iterator[tuple[str, str, str, str]]:
     for name, fact in FACTS.items():
-        first = (fact.subject, f"**{name}**: {fact.words}. {_UNITS[fact.unit].capitalize()}")
+        first = (fact.subject, f"**{name}**: {fact.description}. {_UNITS[fact.unit].capitalize()}")
         for (description, below, above), letters in groupby(fact.sources, key=lambda letter: fact.sources[letter]):
             how = _range(fact, FactSource(description, below, above))
             yield *first, " ".join(letters), f"{description} ({how})" if how else description

@@ -425,6 +425,6 @@ def test_a_delayed_message_is_not_an_entry_of_another_time() -> None:
 def test_each_message_that_announces_a_transition_was_recorded_except_backfills() -> None:
     text = b"\n".join(LOGS.values()).decode("utf-8", "replace")
     missing = [
-        announcement.words for announcement in ANNOUNCEMENTS if f"State change: {announcement.words}" not in text
+        announcement.message for announcement in ANNOUNCEMENTS if f"State change: {announcement.message}" not in text
     ]
     assert missing == ["START_BACKFILL is TRUE", "Backfill starter exited"], "no recorded startd has backfill"

@@ -120,7 +120,7 @@ class Story:
             for member in members(position, event):
                 if member.target or member.what == "exit":
                     way = f"{member.source} -> {member.target}"
-                    self.machine.tell(f"{position:>6} {member.thing}: {way} ({member.words})")
+                    self.machine.tell(f"{position:>6} {member.thing}: {way} ({member.cause_text})")
 
     def _working(self) -> Pool:
         assert self.pool is not None

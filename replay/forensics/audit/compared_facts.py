@@ -23,14 +23,14 @@ from .tolerances import ANY, FAR, LINGERING, MINUTE, NEAR, ROUNDED
 class FactSource(NamedTuple):
     """How one kind of source states a fact: where, and how far below or above the written value the fact may be."""
 
-    words: str
+    description: str
     below: int = 0
     above: int = 0
 
 
 class Fact(NamedTuple):
     subject: str  #: the subject: a job, a run (of a job), a slot or a submitter
-    words: str
+    description: str
     unit: str  #: how its values are compared and printed: text, instant, time or count
     sources: dict[str, FactSource]  #: by the letter of the source's kind, the most reliable first
 

@@ -374,7 +374,7 @@ class FactAuditor:
                 names.append(name)
         claims_text = "; ".join(f"{text} in {' and '.join(names)}" for text, names in sources_by_value.items())
         number_text = f" ({NUMBERED[first.fact]} {first.number})" if first.number else ""
-        text = f"{FACTS[first.fact].words}{number_text}: {claims_text}"
+        text = f"{FACTS[first.fact].description}{number_text}: {claims_text}"
         self.audit.contradictions.append(Contradiction(subject, first.fact, text, first.at, run, values))
 
 

@@ -25,7 +25,7 @@ class StatusRule(NamedTuple):
     """The meaning of a shadow's exit status, the job's state afterwards, and the entries possible for the run's end
     (none: unknown)."""
 
-    words: str
+    meaning: str
     became: str
     entries: frozenset[str] = frozenset()
 
@@ -85,9 +85,8 @@ class ExitStatuses:
         def contradicted() -> AuditFinding:
             end, number = end_entries[-1], f"{int(end_entries[-1].what):03}"
             log = self.sources.path(end.source).rpartition("/")[2]
-            text = (
-                f"its shadow exited with status {status} ({rule.words}), but {log} has entry {number} for the run's end"
-            )
+            exit_text = f"its shadow exited with status {status} ({rule.meaning})"
+            text = f"{exit_text}, but {log} has entry {number} for the run's end"
             story = [
                 (end.at, f"{end.source}:{end.line}", f"the run's end: entry {number}"),
                 (record.at, f"{record.source}:{record.line}", f"status {status}"),

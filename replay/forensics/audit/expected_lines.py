@@ -74,7 +74,7 @@ class Announcement(NamedTuple):
     """A message after which a startd immediately makes a transition. ``target`` is a prefix of the transition's target
     pair, and one of ``sources`` is a prefix of its source pair."""
 
-    words: str
+    message: str
     target: str
     sources: tuple[str, ...]
 
@@ -94,14 +94,14 @@ REASONS: Final = (*ANNOUNCEMENTS, *_announcements("reasons"))
 def announced_target(text: str, source: str = "") -> str:
     """Return the target that a message announces, preferably for a transition from ``source``; "" if it announces
     none."""
-    announcements = [announcement for announcement in ANNOUNCEMENTS if text.startswith(announcement.words)]
+    announcements = [announcement for announcement in ANNOUNCEMENTS if text.startswith(announcement.message)]
     from_source = [announcement for announcement in announcements if source.startswith(announcement.sources)]
     return (from_source or announcements)[0].target if announcements else ""
 
 
 def announced_elsewhere(text: str, source: str, target: str) -> str:
     """Return the transition ("from ... to ...") to which a reason belongs, if it is not the given one; else ""."""
-    reasons = [reason for reason in REASONS if text.startswith(reason.words)]
+    reasons = [reason for reason in REASONS if text.startswith(reason.message)]
     if not reasons or any(target.startswith(reason.target) and source.startswith(reason.sources) for reason in reasons):
         return ""
     reason = reasons[-1]

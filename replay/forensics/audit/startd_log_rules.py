@@ -80,7 +80,7 @@ class _StartdLog:
     begun: bool = False  #: a startd has started and not ended, and there was no gap since
     logs_creations: bool = False  #: it logs the creation of its slots
     unknown_since: int = 0  #: when the states of the slots in `missing` became unknown; 0 if there are none
-    why: str = ""
+    unknown_reason: str = ""
     slots: dict[str, _AuditedSlot] = field(factory=dict)
     carved: dict[str, str] = field(factory=dict)
     """The slot that was last created from each partitionable slot: the next messages are about it."""
@@ -152,7 +152,7 @@ class StartdLogAuditor:
             elif log.begun:
                 slot.adopted = event
             else:
-                reason = log.why or "the log begins in the middle"
+                reason = log.unknown_reason or "the log begins in the middle"
                 self._add_unaccounted(event.slot, log.unknown_since or log.first, event.at, reason)
         log.missing.discard(event.slot)
         return slot
@@ -209,9 +209,9 @@ class StartdLogAuditor:
 
     def _end_unknown_time(self, log: _StartdLog, until: int) -> None:
         for name in sorted(log.missing):
-            self._add_unaccounted(name, log.unknown_since, until, log.why)
+            self._add_unaccounted(name, log.unknown_since, until, log.unknown_reason)
         log.missing.clear()
-        log.unknown_since, log.why = 0, ""
+        log.unknown_since, log.unknown_reason = 0, ""
 
     # -- Rules -------------------------------------------------------------------------------------------------------
 
@@ -259,7 +259,7 @@ class StartdLogAuditor:
         since = log.unknown_since or since
         self._forget(log)
         log.occasions, log.over = LineCensus(), False
-        log.missing, log.unknown_since, log.why = names, since, reason
+        log.missing, log.unknown_since, log.unknown_reason = names, since, reason
 
     def on_refused(self, log: _StartdLog, event: e.SourceRefused) -> None:
         """Mark the state of every slot that an unreadable record may describe as unknown: it may be a transition."""
@@ -274,7 +274,7 @@ class StartdLogAuditor:
         if old is not None:
             self._add_violation(log, old, event, "birth", "it was created, but it already existed")
         elif not log.begun and event.slot in log.missing:
-            self._add_unaccounted(event.slot, log.unknown_since, event.at, log.why)
+            self._add_unaccounted(event.slot, log.unknown_since, event.at, log.unknown_reason)
         log.missing.discard(event.slot)
         if log.begun and not log.logs_creations:
             log.logs_creations = True
