@@ -14,7 +14,7 @@ import numpy as np
 from .ad import ClassAd
 from .analysis import clauses
 from .columnar import JOB, MAX_NESTING, SLOT, Active, Columnar
-from .columns import ABSENT, INTEGER, OTHER, REAL, AttributeColumn, Integers
+from .columns import ABSENT, OTHER, AttributeColumn, Integers
 from .environment import MATCH_NAMES
 from .evidence import DYNAMIC_REFERENCES, names_in
 from .matching import is_satisfied, symmetric_match
@@ -66,6 +66,12 @@ class ColumnarClause:
 
         :param among: the slots to consider if the clause must be evaluated slot by slot
         """
+        if self.indivisible:
+            return self._slot_by_slot(table, job, among)
+        if self.comparison is not None:
+            mask = table.comparison(*self.comparison)
+            if mask is not None:
+                return mask
         cached = table.masks.get(self.key)
         columns = table.columns
         if (
@@ -76,12 +82,6 @@ class ColumnarClause:
             )
         ):
             return cached[1]
-        if self.indivisible:
-            return self._slot_by_slot(table, job, among)
-        if self.comparison is not None:
-            mask = self._compare(table, *self.comparison)
-            if mask is not None:
-                return mask
         return self._columnar_mask(table, job, among)
 
     def holds_after(self, table: SlotColumns, job: ClassAd, ad: ClassAd, changed: Set[str]) -> bool:
@@ -106,18 +106,6 @@ class ColumnarClause:
             return is_satisfied(run.evaluate_in_slot(self.node, self.side, ad, self.active))
         except EvaluationFailed:
             return False
-
-    def _compare(self, table: SlotColumns, name: str, test: Callable[[Any, Any], Any], number: Any) -> Mask | None:
-        """Compare a column of numbers with a number, as most clauses do; return None if the column has other values."""
-        column = table.columns.get(name)
-        if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
-            return None
-        data: Any = column.payload
-        if type(data) is int:
-            return None
-        mask: Mask = test(data.view(np.float64) if column.kinds == REAL else data, number)
-        table.keep_mask(self.key, {name: column.version}, mask)
-        return mask
 
     def _columnar_mask(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         run = Columnar(table, job, table.context, self.side == JOB)
@@ -207,7 +195,7 @@ class Plan:
         self._inlined_names = 0
 
     def matches(self) -> Mask:
-        """Return the mask of the slots that match the job.
+        """Return the mask of the slots that match the job. Jobs with equal clauses get the same mask, so do not change it.
 
         :raises ContextError: if the context lacks an input
         """
@@ -225,25 +213,20 @@ class Plan:
         self._prepare()
         if not self._prepared.groups:
             return np.zeros(count, bool)
-        result: Mask | None = None
-        in_groups: Mask | None = None
+        matched: Mask | None = None  # None: all slots
+        in_any_group: Mask | None = None
         for members, group_clauses in self._prepared.groups:
+            so_far = matched if members is None else table.combine(np.logical_and, matched, members)
             for clause in group_clauses:
-                among = result if members is None else members if result is None else result & members
-                mask = clause.mask_of(table, self.job, among)
-                if members is not None:
-                    mask = mask | ~members
-                if result is None:
-                    result = mask.copy()
-                else:
-                    result &= mask
-            if members is not None:
-                in_groups = members if in_groups is None else in_groups | members
-        if result is None:
-            result = np.ones(count, bool)
-        if in_groups is not None:
-            result &= in_groups
-        return result
+                so_far = table.combine(np.logical_and, so_far, clause.mask_of(table, self.job, so_far))
+            if members is None:
+                matched = so_far
+            else:
+                assert so_far is not None
+                in_any_group = table.combine(np.logical_or, in_any_group, so_far)
+        if in_any_group is not None:
+            matched = in_any_group
+        return np.ones(count, bool) if matched is None else matched
 
     def still_matches(self, position: int, ad: ClassAd, changed: Set[str]) -> bool:
         """Check whether the job matches the changed ad of a slot that it matched before.
@@ -319,9 +302,9 @@ class Plan:
         if requirements is None or column is None or not len(table):
             return  # without Requirements on both sides nothing matches
         groups.append((None, self._clauses(requirements[1], JOB, frozenset())))
-        kinds, payloads, inverse = table.distinct(column)
-        for number, (kind, payload) in enumerate(zip(kinds.tolist(), payloads.tolist(), strict=True)):
-            members = None if len(kinds) == 1 else inverse == number
+        kinds, payloads, _ = table.distinct(column)
+        members_of_groups = column.cached("members", lambda: table.members(column))
+        for kind, payload, members in zip(kinds.tolist(), payloads.tolist(), members_of_groups, strict=True):
             # A slot without Requirements accepts nothing.
             expression = Literal(False) if kind == ABSENT else table.heap.decode(kind, payload)
             groups.append((members, self._clauses(expression, SLOT, frozenset())))

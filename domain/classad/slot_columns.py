@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from operator import index
 from typing import Any, SupportsIndex, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from .ad import ClassAd
 from .columns import ABSENT, BOOLEAN, INTEGER, OTHER, REAL, STRING, AttributeColumn, Heap, Integers, Kinds, factorize
@@ -22,6 +24,10 @@ MAX_FORMS = 4
 """The maximum number of forms of a table that are cached (``SlotColumns.form``)."""
 _MAX_MASK_BYTES = 48_000_000  # bytes
 _MAX_VECTORS = 200
+_FEW = 64
+"""The number of distinct values up to which comparisons with a column share masks."""
+_SAMPLE = 4096
+"""The number of a column's rows that are checked before all of its distinct values are computed."""
 
 Slot: TypeAlias = "SupportsIndex | str"  # a position or a Name
 
@@ -48,6 +54,8 @@ class SlotColumns:
         self.prepared_form = -1
         self._names: dict[int, tuple[str, ...]] = {}
         self.masks: dict[Any, tuple[dict[str, int], Mask]] = {}
+        # Combinations of two masks, by their ids, with the masks, so that no other mask gets one of these ids.
+        self._combined: dict[tuple[np.ufunc, int, int], tuple[Mask, Mask, Mask]] = {}
         self.add(ads)
 
     # -- the slots -----------------------------------------------------------------------------------------------------
@@ -281,6 +289,50 @@ class SlotColumns:
 
         return column.cached("distinct", compute)  # type: ignore[no-any-return]
 
+    def members(self, column: AttributeColumn) -> list[Mask | None]:
+        """Return the mask of the rows with each distinct cell of a column; None if all rows have the same cell."""
+        kinds, _, inverse = self.distinct(column)
+        return [None if len(kinds) == 1 else inverse == number for number in range(len(kinds))]
+
+    def comparison(self, name: str, test: Callable[[Any, Any], Any], number: float) -> Mask | None:
+        """Return the mask of slots where a comparison of an attribute with a number is true; None if the attribute is
+        not a number in all slots, or is the same number in all. The masks are cached.
+
+        Numbers between the same two values of a column have the same mask, so many jobs share few masks.
+        """
+        column = self.columns.get(name)
+        if column is None or type(column.kinds) is not int or column.kinds not in (INTEGER, REAL):
+            return None
+        payload = column.payload
+        if type(payload) is int:
+            return None
+        data: Any = payload.view(np.float64) if column.kinds == REAL else payload  # type: ignore[union-attr]
+        few, least, most = column.cached("range", lambda: _range(data))
+        if few is not None:
+            key: Any = (name, test, bisect_left(few, number), bisect_right(few, number))
+        else:
+            key = (name, test, number if least <= number <= most else number < least)
+        cached = self.masks.get(key)
+        if cached is not None and len(cached[1]) == self._rows and cached[0] == {name: column.version}:
+            return cached[1]
+        mask: Mask = test(data, number)
+        self.keep_mask(key, {name: column.version}, mask)
+        return mask
+
+    def combine(self, operation: np.ufunc, left: Mask | None, right: Mask) -> Mask:
+        """Return ``left & right`` or ``left | right``; no left mask means the right one. The result is cached."""
+        if left is None or left is right:
+            return right
+        key = operation, id(left), id(right)
+        cached = self._combined.get(key)
+        if cached is None:
+            if (len(self._combined) + 1) * max(1, self._rows) > _MAX_MASK_BYTES:
+                self._combined.clear()
+            mask = operation(left, right)
+            mask.flags.writeable = False
+            cached = self._combined[key] = left, right, mask
+        return cached[2]
+
     def keep_vector(self, key: tuple[str, str, Any], version: int, vector: Vector) -> None:
         if len(self.vectors) >= _MAX_VECTORS:
             self.vectors.clear()
@@ -320,7 +372,16 @@ class SlotColumns:
     def keep_mask(self, key: Any, column_versions: dict[str, int], mask: Mask) -> None:
         if (len(self.masks) + 1) * max(1, self._rows) > _MAX_MASK_BYTES:
             self.masks.clear()
+        mask.flags.writeable = False
         self.masks[key] = (column_versions, mask)
+
+
+def _range(data: npt.NDArray[Any]) -> tuple[list[float] | None, float, float]:
+    """Return the distinct values of a column, sorted (None if there are many), and its least and greatest value."""
+    few = np.unique(data[:_SAMPLE])
+    if len(few) <= _FEW:
+        few = np.unique(data)
+    return few.tolist() if len(few) <= _FEW else None, data.min().item(), data.max().item()
 
 
 def _expression_numbers(column: AttributeColumn) -> list[int]:

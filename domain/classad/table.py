@@ -44,7 +44,7 @@ class SlotTable(SlotColumns):
 
     def matches(self, job: ClassAd) -> Mask:
         """Return the mask of slots that match the job in both directions, like HTCondor's symmetricMatch."""
-        return self.plan(job).matches()
+        return self.plan(job).matches().copy()
 
     def rank(self, job: ClassAd, among: Integers | None = None) -> Numbers:
         """Return the job's Rank of each slot, or only of those at positions ``among``; 0.0 where it is not a number."""
