@@ -319,6 +319,8 @@ class Plan:
         cached: list[ColumnarClause] | None = None if cache_key is None else self.table.prepared.get(cache_key)
         if cached is not None:
             return cached
+        if side == JOB and self._prepared.plain:
+            expression = self._with_common_values(expression)
         result: list[ColumnarClause] = []
         # Substitution adds at most one level, so the clauses of a shallow expression are also shallow.
         is_shallow = not _nests_deeper(expression, MAX_NESTING - 1)
@@ -337,6 +339,22 @@ class Plan:
         if cache_key is not None:
             self.table.prepared[cache_key] = result
         return result
+
+    def _with_common_values(self, expression: Expression) -> Expression:
+        """Replace the explicit references to the slots whose value is equal in all slots, once for all jobs that share
+        the expression. The first job does not pay for it, because each job may have a different expression."""
+        prepared, key = self.table.prepared, (JOB, id(expression))
+        known = prepared.get(key)
+        if known is None:
+            prepared[key] = expression, None  # the entry keeps the expression alive, so that no other gets its id
+            return expression
+        if known[1] is None:
+            known = prepared[key] = expression, rewrite(expression, self._resolve_common, folding_budget())
+        common: Expression = known[1]
+        return common
+
+    def _resolve_common(self, node: Attribute) -> Expression:
+        return (self._common_value(node.key) if self._owner_of(node, JOB) == SLOT else None) or node
 
     def _cache_key(self, expression: Expression, side: str, active: Active) -> Any:
         """Return a cache key that contains the job's values of the names in a clause; None if a value is not plain."""

@@ -13,7 +13,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import Struct, field
 
@@ -23,7 +23,7 @@ from ..classad.tree import Literal
 from ..state.caches import Caches, parse_cached
 from ..state.cluster import Cluster
 from ..state.pool_settings import NEGOTIATOR
-from ..state.proc_ads import unpack
+from ..state.proc_ads import decode
 from ..state.records import Slot
 from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import Manager
@@ -229,14 +229,15 @@ class Autoclusters:
         columns = None if differing is None or not differing.is_current(cluster) else differing.columns
         if columns is None:
             return None
-        values = unpack(cluster.variants.chunks)
-        numbers: dict[tuple[str, ...], int] = {}
-        proc_numbers = array("i", bytes(4 * cluster.count))
-        for proc, proc_values in enumerate(zip(*(values[name] for name in columns), strict=True)):
-            number = numbers.get(proc_values)
-            if number is None:
-                number = numbers[proc_values] = self.number(self.signature(cluster, proc))
-            proc_numbers[proc] = number
+        numbers: dict[Any, int] = {}
+        proc_numbers = array("i")
+        for values in map(decode, cluster.variants.chunks):  # one chunk at a time needs little memory
+            texts = [values[name] for name in columns]
+            rows: list[Any] = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
+            for row in dict.fromkeys(rows):
+                if row not in numbers:
+                    numbers[row] = self.number(self.signature(cluster, len(proc_numbers) + rows.index(row)))
+            proc_numbers.extend(map(numbers.__getitem__, rows))
         self._columns[cluster.id] = (cluster, edits, proc_numbers)
         return proc_numbers
 
@@ -272,8 +273,10 @@ class Autoclusters:
 
     def _all_plain(self, cluster: Cluster, columns: tuple[str, ...]) -> bool:
         """Return True if, in every job, these attributes are plain values, which read no other attributes."""
-        values = unpack(cluster.variants.chunks)
-        return all(_is_literal_text(text) for name in columns for text in set(values[name]))
+        texts: set[str] = set()
+        for values in map(decode, cluster.variants.chunks):
+            texts.update(*(values[name] for name in columns))
+        return all(map(_is_literal_text, texts))
 
     def _find(self, cluster: Cluster, proc: int) -> tuple[Signature, set[str]]:
         """Return a job's signature, and the lower-case names of all attributes that may affect it."""

@@ -23,7 +23,8 @@ def _decoder() -> Callable[[bytes], dict[str, list[str]]]:
     return msgspec.json.Decoder(dict[str, list[str]]).decode
 
 
-def _decode(packed: bytes) -> dict[str, list[str]]:
+def decode(packed: bytes) -> dict[str, list[str]]:
+    """Return the columns of one chunk."""
     return _decoder()(zlib.decompress(packed))
 
 
@@ -42,7 +43,7 @@ def unpack(chunks: Sequence[bytes]) -> dict[str, list[str]]:
     """Return the columns that `pack` compressed."""
     columns: dict[str, list[str]] = {}
     for chunk in chunks:
-        for name, texts in _decode(chunk).items():
+        for name, texts in decode(chunk).items():
             columns.setdefault(name, []).extend(texts)
     return columns
 
@@ -61,7 +62,7 @@ class Variants:
 
     def _unpacked(self, number: int) -> dict[str, list[str]]:
         if self._number != number:
-            self._number, self._chunk = number, _decode(self.chunks[number])
+            self._number, self._chunk = number, decode(self.chunks[number])
         return self._chunk
 
     def of(self, proc: int) -> dict[str, str]:
