@@ -226,7 +226,7 @@ class Plan:
                 in_any_group = table.combine(np.logical_or, in_any_group, so_far)
         if in_any_group is not None:
             matched = in_any_group
-        return np.ones(count, bool) if matched is None else matched
+        return _all_if_none(matched, count)
 
     def still_matches(self, position: int, ad: ClassAd, changed: Set[str]) -> bool:
         """Check whether the job matches the changed ad of a slot that it matched before.
@@ -250,11 +250,11 @@ class Plan:
         """Count the slots (in ``among``) that match each clause of the Requirements. Also return the mask of the slots
         that match all clauses."""
         table = self.table
-        remaining = np.ones(len(table), bool) if among is None else among.copy()
+        remaining = among
         cell = self.job._find("requirements")
         if cell is None or not len(table):
             reported = [] if cell is None else list(clauses(cell[1]))
-            return [ClauseCount(clause, 0, 0) for clause in reported], remaining
+            return [ClauseCount(clause, 0, 0) for clause in reported], _all_if_none(remaining, len(table))
         self._prepare()
         if self._prepared.reported is None:
             self._prepared.reported = [(clause, self._divide(clause)) for clause in clauses(cell[1])]
@@ -262,13 +262,11 @@ class Plan:
         for clause, parts in self._prepared.reported:
             mask = among
             for part in parts:
-                part_mask = part.mask_of(table, self.job, None)
-                mask = part_mask if mask is None else mask & part_mask
+                mask = table.combine(np.logical_and, mask, part.mask_of(table, self.job, None))
             if mask is not None:
-                remaining &= mask
-            matched = len(table) if mask is None else int(np.count_nonzero(mask))
-            counts.append(ClauseCount(clause, matched, int(np.count_nonzero(remaining))))
-        return counts, remaining
+                remaining = table.combine(np.logical_and, remaining, mask)
+            counts.append(ClauseCount(clause, table.count(mask), table.count(remaining)))
+        return counts, _all_if_none(remaining, len(table))
 
     def _divide(self, clause: Expression) -> list[ColumnarClause]:
         """Split a clause of the job's Requirements into clauses that can be evaluated in columns."""
@@ -427,6 +425,10 @@ class Plan:
             return None
         self._inlined_names += 1
         return self.table.heap.expressions[column.payload], name
+
+
+def _all_if_none(mask: Mask | None, count: int) -> Mask:
+    return np.ones(count, bool) if mask is None else mask
 
 
 _MAX_INLINED = 1000

@@ -56,6 +56,7 @@ class SlotColumns:
         self.masks: dict[Any, tuple[dict[str, int], Mask]] = {}
         # Combinations of two masks, by their ids, with the masks, so that no other mask gets one of these ids.
         self._combined: dict[tuple[np.ufunc, int, int], tuple[Mask, Mask, Mask]] = {}
+        self._counts: dict[int, tuple[Mask, int]] = {}
         self.add(ads)
 
     # -- the slots -----------------------------------------------------------------------------------------------------
@@ -319,10 +320,26 @@ class SlotColumns:
         self.keep_mask(key, {name: column.version}, mask)
         return mask
 
+    def count(self, mask: Mask | None) -> int:
+        """Return the number of slots in a mask; no mask means all slots. The counts of shared masks are cached."""
+        if mask is None:
+            return self._rows
+        if mask.flags.writeable:
+            return int(np.count_nonzero(mask))
+        cached = self._counts.get(id(mask))
+        if cached is None:
+            if (len(self._counts) + 1) * max(1, self._rows) > _MAX_MASK_BYTES:
+                self._counts.clear()
+            cached = self._counts[id(mask)] = mask, int(np.count_nonzero(mask))
+        return cached[1]
+
     def combine(self, operation: np.ufunc, left: Mask | None, right: Mask) -> Mask:
-        """Return ``left & right`` or ``left | right``; no left mask means the right one. The result is cached."""
+        """Return ``left & right`` or ``left | right``; no left mask means the right one. The result of masks that cannot
+        change is cached."""
         if left is None or left is right:
             return right
+        if left.flags.writeable or right.flags.writeable:
+            return operation(left, right)  # type: ignore[no-any-return]
         key = operation, id(left), id(right)
         cached = self._combined.get(key)
         if cached is None:

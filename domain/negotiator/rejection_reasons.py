@@ -75,8 +75,8 @@ class Reasons:
     quota_of: Callable[[CycleSubmitter], Quota] = lambda account: Quota("")  #: returns the quota that stops a submitter
     _exhausted: list[tuple[int, Cluster, int, ResourceRequest, Unmatched]] = field(factory=list)
     _counts: dict[int, _Counts] = field(factory=dict)  #: by the id of the request
-    _of_match: dict[bytes, tuple[bool, int]] = field(factory=dict)
-    """For each set of matching slots: whether any is still available, and how many are free."""
+    _of_match: dict[int, tuple[bool, int]] = field(factory=dict)
+    """For each mask of matching slots, by its id: whether any is still available, and how many are free."""
     _any_free: bool = True  #: whether any slot is free after the cycle's matches
     _any_available: bool = True  #: whether any slot is still available
 
@@ -221,7 +221,7 @@ class Reasons:
             all_slots = request.planned.counts
             if all_slots is None:
                 all_slots = request.planned.counts = self._count(request)
-            match = request.match.tobytes()
+            match = id(request.match)
             if match not in self._of_match:
                 free = int(np.count_nonzero(request.match & matchmaker.free & pool.counted)) if self._any_free else 0
                 left = self._any_available and matchmaker.has_available_slot(request)
@@ -234,10 +234,10 @@ class Reasons:
         pool = self.matchmaker.pool
         counted = None if pool.counted.all() else pool.counted
         counts, left = request.planned.plan.count_by_clause(counted)
-        fits = int(np.count_nonzero(request.match if counted is None else request.match & counted))
+        fits = pool.table.count(request.match if counted is None else request.match & counted)
         clauses = tuple([Clause(pool.text(each.clause), each.matched, each.left) for each in counts])
         slots = len(pool.names) if counted is None else int(np.count_nonzero(counted))
-        return SlotCounts(slots, clauses, fits, int(np.count_nonzero(left)) - fits)
+        return SlotCounts(slots, clauses, fits, pool.table.count(left) - fits)
 
     def _reason(
         self, account: CycleSubmitter, request: ResourceRequest, counts: _Counts, job: str, count: int, limit: str
