@@ -195,7 +195,7 @@ class Plan:
         self._inlined_names = 0
 
     def matches(self) -> Mask:
-        """Return the mask of the slots that match the job. Jobs with equal clauses get the same mask, so do not change it.
+        """Return the mask of the slots that match the job. Jobs with equal clauses share a mask, so do not change it.
 
         :raises ContextError: if the context lacks an input
         """

@@ -334,8 +334,8 @@ class SlotColumns:
         return cached[1]
 
     def combine(self, operation: np.ufunc, left: Mask | None, right: Mask) -> Mask:
-        """Return ``left & right`` or ``left | right``; no left mask means the right one. The result of masks that cannot
-        change is cached."""
+        """Return ``left & right`` or ``left | right``; no left mask means the right one. Results of read-only masks are
+        cached."""
         if left is None or left is right:
             return right
         if left.flags.writeable or right.flags.writeable:

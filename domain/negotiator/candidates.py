@@ -132,6 +132,8 @@ class Ranks(Struct):
     values: dict[str, Floats] = field(default_factory=dict)
     orders: dict[tuple[str, str, str], RowNumbers] = field(default_factory=dict)
     request_counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
+    _first_free_parts: dict[tuple[tuple[str, str, str], int], int] = field(default_factory=dict)
+    """Where an order's first part with a free slot starts, by the order and the id of the mask of matching slots."""
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _names: dict[int, tuple[Expression, set[Read]]] = field(default_factory=dict)
 
@@ -227,24 +229,29 @@ class Ranks(Struct):
         return values
 
     def parts(self, request: ResourceRequest, free: Mask) -> Iterator[RowNumbers]:
-        """Yield the row numbers of matching free slots in parts, best slots first. A part may also contain rows of
-        slots that do not match or are not free.
+        """Yield the row numbers of matching free slots in parts, best slots first.
 
         :param free: the mask of free slots, which is read again for each part
         """
-        if not bool((request.match & free).any()):
-            return
         names = self.names_of(request)
         shared = self.orders.get(names)
         if shared is None:
+            if not bool((request.match & free).any()):
+                return
             times = self.request_counts[names] = self.request_counts.get(names, 0) + 1
             if times == 1 and names[1]:
                 yield from self._parts_of_request(request, free)  # probably the only request with these ranks
                 return
             columns = [values for values in (self.of(name, request.job) for name in names) if values is not None]
             shared = self.orders[names] = _sorted(columns, np.arange(len(self.pool.names)))
-        for start in range(0, len(shared), PART):
-            yield shared[start : start + PART]
+        key = names, id(request.match)
+        for start in range(self._first_free_parts.get(key, 0), len(shared), PART):
+            rows = shared[start : start + PART]
+            rows = rows[request.match[rows] & free[rows]]
+            if len(rows):
+                yield rows
+            elif start == self._first_free_parts.get(key, 0):
+                self._first_free_parts[key] = start + PART
 
     def _parts_of_request(self, request: ResourceRequest, free: Mask) -> Iterator[RowNumbers]:
         count, last = PART, -1

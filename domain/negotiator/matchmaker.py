@@ -201,11 +201,10 @@ class Matchmaker:
         """Extend the request's free slots by the next part of the order; return False if there is no more."""
         if request.parts is None:
             request.parts = self.ranks.parts(request, self.free)
-        for part in request.parts:
-            part = part[request.match[part] & self.free[part]]
-            if len(part):
-                request.free_rows, request.index = [*(request.free_rows or [])[request.index :], *part.tolist()], 0
-                return True
+        part = next(request.parts, None)
+        if part is not None:
+            request.free_rows, request.index = [*(request.free_rows or [])[request.index :], *part.tolist()], 0
+            return True
         request.free_rows = request.free_rows or []
         return False
 
