@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 
-from attrs import define, evolve, field, frozen
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ..domain.names import SlotName
@@ -31,8 +32,7 @@ from ..domain.units import SECOND
 EPOCH = 1_800_000_000 * SECOND  #: default start of a virtual clock: January 2027
 
 
-@frozen
-class Behaviour:
+class Behaviour(Struct, frozen=True):
     """How a job's processes behave in virtual time.
 
     >>> Behaviour(seconds=600, code=1)  # run for ten minutes, and fail
@@ -49,8 +49,7 @@ class Behaviour:
     load: float = 0.0  #: their contribution to the machine's load average
 
 
-@frozen
-class Speed:
+class Speed(Struct, frozen=True):
     """The result of a machine's benchmarks: MIPS and KFLOPS, and their run time in seconds."""
 
     mips: int = 20_000
@@ -84,8 +83,7 @@ def sleep_behaviour(launch: Launch) -> Behaviour:
 _CLIENT = ""  #: the key for the load of a machine's backfill client, which replaces a slot's name
 
 
-@define
-class _VirtualRun:
+class _VirtualRun(Struct):
     behaviour: Behaviour
     slot: str
     left: int
@@ -98,7 +96,7 @@ class _VirtualRun:
     killed_by: int | None = None
 
 
-@define
+@dataclass(eq=False, repr=False)
 class VirtualWorld(World):
     """The world of a simulation. ``behave`` returns each job's behaviour. ``simulated``: readings change only through
     ``set_readings`` or when ``wait`` returns stimuli, so they need not be polled in between."""
@@ -106,20 +104,24 @@ class VirtualWorld(World):
     behave: Behave = sleep_behaviour
     clock: int = EPOCH
     simulated: bool = True
-    speeds: dict[str, Speed] = field(factory=dict)  #: machine -> the result of its benchmarks
-    clients: dict[str, Behaviour] = field(factory=dict)  #: machine -> the behaviour of its next backfill clients
-    _readings: dict[str, Readings] = field(factory=dict)
-    _changed_machines: set[str] = field(factory=set)
-    _loads: dict[str, dict[str, float]] = field(factory=dict)
+    speeds: dict[str, Speed] = field(default_factory=dict)  #: machine -> the result of its benchmarks
+    clients: dict[str, Behaviour] = field(
+        default_factory=dict
+    )  #: machine -> the behaviour of its next backfill clients
+    _readings: dict[str, Readings] = field(default_factory=dict)
+    _changed_machines: set[str] = field(default_factory=set)
+    _loads: dict[str, dict[str, float]] = field(default_factory=dict)
     """Machine -> slot -> the load of the slot's job, if it is not 0."""
-    _loaded: dict[str, Readings] = field(factory=dict)  #: machine -> its readings, including the load of its jobs
-    _runs: dict[str, _VirtualRun] = field(factory=dict)
-    _agenda: list[tuple[int, int, str, int]] = field(factory=list)
-    _planned: list[tuple[int, int, Stimulus]] = field(factory=list)
-    mails: list[Mail] = field(factory=list)  #: the mails that a live pool would have sent
-    _started: list[Stimulus] = field(factory=list)
+    _loaded: dict[str, Readings] = field(
+        default_factory=dict
+    )  #: machine -> its readings, including the load of its jobs
+    _runs: dict[str, _VirtualRun] = field(default_factory=dict)
+    _agenda: list[tuple[int, int, str, int]] = field(default_factory=list)
+    _planned: list[tuple[int, int, Stimulus]] = field(default_factory=list)
+    mails: list[Mail] = field(default_factory=list)  #: the mails that a live pool would have sent
+    _started: list[Stimulus] = field(default_factory=list)
     _serial: int = 0
-    started_keys: set[str] = field(factory=set)  #: the keys of all activations ever started
+    started_keys: set[str] = field(default_factory=set)  #: the keys of all activations ever started
 
     def now(self) -> int:
         return self.clock
@@ -211,7 +213,7 @@ class VirtualWorld(World):
         """End the machine's backfill client now. Return False if no client is running."""
         for key, run in self._runs.items():
             if run.client and SlotName.parse(run.slot).machine == machine:
-                run.behaviour = evolve(run.behaviour, code=code, signal=signal)
+                run.behaviour = replace(run.behaviour, code=code, signal=signal)
                 run.since, run.left = self.clock, 0
                 self._plan(key, run)
                 return True

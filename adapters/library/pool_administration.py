@@ -23,7 +23,6 @@ from ...domain.state.state import State
 from ...domain.submit.resources import parse_amount
 from ...domain.units import SECOND
 from ...replay.virtual_world import VirtualWorld
-from ..machine.detection import equipment_of, machine
 from ..machine.host import host_name
 from ..runtime.configuration import load
 from ..runtime.engine import Engine
@@ -147,6 +146,8 @@ class Machines:
         for promised in filter(is_missing_capability, attributes or ()):
             text = f"{promised}: slots would advertise what Poolbook does not support"
             warnings.warn(text, ConfigWarning, stacklevel=3)
+        from ..machine.detection import machine
+
         host, id = name or host_name(), self._engine.id("machine")
         configuration = None if self._configured is None else self._configured.read(resources)
         self._ask(machine(id, host, resources, self._engine.state.settings, static, attributes, configuration))
@@ -216,6 +217,8 @@ class Machines:
         if present is None:
             raise Refusal(f"unknown machine {machine}: `add_machine` adds one")
         slots = [slot for slot in self._engine.state.slots.values() if slot.machine == machine]
+        from ..machine.detection import equipment_of
+
         equipment = equipment_of(present, slots, self._engine.state.settings)
         resources = {"Cpus": equipment.cpus, "Memory": equipment.memory}
         configuration = Configured(config, ignore_unenforced, stacklevel=4).read(resources)

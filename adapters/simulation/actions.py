@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from attrs import evolve
+from msgspec.structs import replace
 
 from ...domain.events import Ad
 from ...domain.ports import stimuli as s
@@ -203,7 +204,9 @@ def _benchmarks(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimul
 
 def _backfill(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     client = behaviour(step.options)
-    simulation.world.clients[step.machine] = client if "run" in step.options else evolve(client, seconds=CLIENT.seconds)
+    simulation.world.clients[step.machine] = (
+        client if "run" in step.options else replace(client, seconds=CLIENT.seconds)
+    )
     yield from ()
 
 

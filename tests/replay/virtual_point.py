@@ -3,7 +3,6 @@ claim holders outside the pool. It accepts the lines of ``virtual_pool``, and mo
 
 from __future__ import annotations
 
-from attrs import evolve
 from msgspec.structs import replace
 
 from poolbook.adapters.runtime.log_writer import StimulusResult
@@ -67,7 +66,7 @@ class PointPool(Pool):
     def _client(self, machine: str, *arguments: str) -> None:
         """client h seconds=30: how the next clients behave; client h immortal: no signal ends them."""
         seconds = float(_options(arguments).get("seconds", CLIENT.seconds))
-        self._world.clients[machine] = evolve(CLIENT, seconds=seconds, immortal="immortal" in arguments)
+        self._world.clients[machine] = replace(CLIENT, seconds=seconds, immortal="immortal" in arguments)
 
     def _exit(self, machine: str, code: str = "0") -> None:
         """exit h 1: the client exits."""
