@@ -21,7 +21,7 @@ from ..domain.state.job_ad import unquoted
 from ..domain.state.pool_settings import UID_DOMAIN, founding_settings
 from ..domain.state.records import Machine, Slot
 from ..domain.state.slot_attributes import SlotAd
-from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, fold_transition, merge, new_machine, new_slot
+from ..domain.state.slot_fold import MACHINE_FOLDS, SLOT_FOLDS, fold_transition, new_machine, new_slot
 from ..domain.state_machines.slot_rows import read_pair
 from .schema import insertion
 
@@ -156,7 +156,7 @@ class SlotsFold:
         row = self._slot(event.slot)
         parent = self._slot(row.slot.parent) if row is not None and row.slot.parent else None
         if row is not None and parent is not None:
-            merge(parent.slot, row.slot)
+            parent.slot.vacated = max(parent.slot.vacated, row.slot.vacated)
         self._slots[event.slot] = None
 
     def on_slot_transitioned(self, position: int, event: e.SlotTransitioned) -> None:

@@ -318,20 +318,20 @@ class _Gathered:
         return [scheduler_ad(self.pool, self.counts, lately)]
 
     def negotiators(self) -> list[ClassAd]:
-        from ...domain.state.negotiators import has_several, name_in_events, names
+        from ...domain.state.negotiators import has_several, name_in_events, negotiator_names
 
         settings = self.views.pool().settings
         if not has_several(settings):
             return [negotiator_ad(self.pool, self.views.cycles(), self.views.limits_in_use())]
         limits = self.views.limits_in_use()
-        cycles = {name: self.views.cycles(name_in_events(name)) for name in names(settings)}
+        cycles = {name: self.views.cycles(name_in_events(name)) for name in negotiator_names(settings)}
         return [negotiator_ad(self.pool, cycles[name], limits, name) for name in cycles]
 
     def accounting(self) -> list[ClassAd]:
-        from ...domain.state.negotiators import names
+        from ...domain.state.negotiators import negotiator_names
         from .accounting_records import ad_of, current_records
 
-        named = names(self.views.pool().settings)
+        named = negotiator_names(self.views.pool().settings)
         ads = [ad_of(record) for name in named for record in current_records(self.views, self.now, negotiator=name)]
         for ad in ads:
             ad["MyType"] = "Accounting"

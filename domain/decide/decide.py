@@ -50,7 +50,7 @@ _RULES: Final = Rules(
         s.ActivationChirped: "schedd.job_processes.log_chirp",
         s.ActivationEnded: "schedd.job_processes.end_run",
         s.MailHandled: "schedd.notification.mail_handled",
-        s.LeaveQueue: "schedd.leave_queue.leave",
+        s.LeaveQueue: "schedd.leave_queue.move_to_history",
         s.ScheduleJobs: "schedd.job_deferral.schedule_jobs",
         s.EvaluateJobPolicies: "schedd.periodic_policy.evaluate_job_policies",
     }

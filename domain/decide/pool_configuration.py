@@ -127,7 +127,6 @@ def _templates(configuration: Configuration) -> Ad:
 
 
 def _expand(configuration: Configuration, text: str) -> str:
-    """Expand the macros that the configuration defines; leave other macros unchanged."""
     parts, end = [], 0
     for macro in macros_in(text, frozenset()):
         if configuration.is_defined(macro.body):

@@ -18,7 +18,7 @@ from ..state.state import AccessPoint, ExecutionPoint, LogState
 def _timers(state: LogState) -> list[tuple[Timer, Any]]:
     timers: list[tuple[Timer, Any]] = []
     if isinstance(state, AccessPoint):
-        timers += [(timer, schedd.fire) for timer in schedd.timers(state)]
+        timers += [(timer, schedd.fire_timer) for timer in schedd.timers(state)]
     if isinstance(state, ExecutionPoint):
         timers += [(timer, startd.fire_timer) for timer in startd.timers(state)]
     return timers

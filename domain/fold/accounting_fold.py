@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import events as e
 from ..names import AccountName
-from ..state.defrag_state import fold_poll, switch
+from ..state.defrag_state import fold_poll, switch_defrag
 from ..state.pool_settings import DEFRAG
 from ..state.state import Manager
 from .matches import end_match, match_of_claim, own_job
@@ -19,7 +19,7 @@ def _switch_defrag(state: Manager, event: e.PoolFounded | e.PoolConfigured) -> N
     """Switch defragmentation on or off. A new DEFRAG_NAME means a new daemon."""
     settings = event.settings
     if "DEFRAG_NAME" in settings:
-        state.defrag = switch(state.defrag, bool(settings["DEFRAG_NAME"].strip()), state.at)
+        state.defrag = switch_defrag(state.defrag, bool(settings["DEFRAG_NAME"].strip()), state.at)
     state.defrag.configured = state.at
 
 
@@ -43,7 +43,6 @@ def _fold_cycle_held(state: Manager, event: e.CycleHeld) -> None:
 
 
 def _end_match_of_claim(state: Manager, slot: str, job: str | None) -> None:
-    """End the match from which a claim of the slot was made or queued."""
     match = match_of_claim(state.match_limits, slot, job)
     if match is not None:
         state.count_limits(end_match(state.match_limits, *match) or "", -1)

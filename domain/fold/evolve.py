@@ -1,10 +1,10 @@
 """Fold an event into the state. Running pools, their startup, replays and tests all use this function.
 
-A fold copies what the event records. It rejects nothing and decides nothing: the decision was made before the event was
-written, and the audit checks it.
+A fold copies what the event records. It rejects nothing, because the event was checked before it was written, and the
+audit checks it again.
 
-Each role has a separate table of folds, which change only that role's state. For a state with several roles, the tables
-are combined.
+Each role has a separate table of folds, which change only that role's state. A state with several roles combines their
+tables.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def fold_slot_destroyed(state: Slots, event: e.SlotDestroyed) -> None:
     slot = state.slots.pop(event.slot, None)
     parent = None if slot is None else state.slots.get(slot.parent)
     if slot is not None and parent is not None:
-        slot_fold.merge(parent, slot)
+        parent.vacated = max(parent.vacated, slot.vacated)
     state.slot_ad_changes.append(event.slot)
     if slot is not None and slot.machine in state.machines:
         state.machines[slot.machine].slots.pop(event.slot, None)
@@ -148,7 +148,6 @@ def _fold_claim_queued(state: Slots, event: e.ClaimQueued) -> None:
 
 
 def _claim_fold(kind: type[e.SlotEvent]) -> Callable[[Slots, Any], None]:
-    """Return the fold of an event that changes a slot's claim or queued claim."""
     fold = slot_fold.SLOT_FOLDS[kind]
 
     def fold_claim_event(state: Slots, event: e.SlotEvent) -> None:

@@ -229,7 +229,7 @@ class CycleSchedules(Struct):
             return
         if self._configured != state.configured or not self._settings:
             self._configured = state.configured
-            named = negotiators.names(state.settings)
+            named = negotiators.negotiator_names(state.settings)
             self._settings = {
                 negotiators.name_in_events(each): negotiators.settings_for(state.settings, each) for each in named
             }

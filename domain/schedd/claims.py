@@ -27,7 +27,7 @@ from ..state.job_limits import job_concurrency_limits
 from ..state.records import RUNS, Activation
 from ..state.state import AccessPoint
 from .expansion import expand_for_slot
-from .job_deferral import deferral, unmatchable_until
+from .job_deferral import deferred_start, unmatchable_until
 from .local_jobs import start_local_jobs
 
 
@@ -59,7 +59,6 @@ def start_idle_jobs(draft: Draft[AccessPoint]) -> None:
 
 
 def _cluster_of_idle_job(state: AccessPoint, number: int, proc: int) -> Cluster | None:
-    """Return the cluster of an idle job with no processes left from an earlier run; None if the job is not idle."""
     cluster = state.clusters.get(number)
     if cluster is None or proc not in cluster or (number, proc) in state.by_job:
         return None
@@ -85,7 +84,7 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
     if expanded is None:
         return False
     draft.fire("job", "Idle", "activate")
-    attributes, start_time = cluster.requested_value(proc, "JobMachineAttrs"), deferral(draft, cluster, proc)
+    attributes, start_time = cluster.requested_value(proc, "JobMachineAttrs"), deferred_start(draft, cluster, proc)
     job, ad = job_id(cluster.id, proc), cluster.attributes(proc)
     draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, attributes, expanded, start_time))
     return True

@@ -83,7 +83,6 @@ class CronTab(Struct, frozen=True):
         raise InvalidCronTab(f"no day matches by the end of {local[0] + YEARS_SEARCHED}")
 
     def _times(self, start: tuple[int, ...], extends_weekdays: bool) -> Iterator[tuple[int, int, int, int, int]]:
-        """Yield the local times of the schedule that are not before ``start``."""
         for year in range(start[0], start[0] + YEARS_SEARCHED + 1):
             for month in _values_from(self.months, start[1], year > start[0]):
                 is_later = (year, month) > start[:2]

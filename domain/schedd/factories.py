@@ -88,7 +88,6 @@ def _jobs_to_materialize(draft: Draft[AccessPoint], cluster: Cluster) -> int:
 
 
 def _limit_value(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, name: str) -> int | None:
-    """Return the value of a limit; None if it is not a number. A plain number is read without building the ad."""
     text = factory.changes.get(name) or cluster.ad.get(name, "")
     if text.isdecimal():
         return int(text)

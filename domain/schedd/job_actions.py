@@ -29,7 +29,7 @@ class ActionReason(Struct, frozen=True):
     vacated: Ad = field(default_factory=dict)
 
 
-def hold(
+def hold_jobs(
     draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], status: str, changes: Ad, why: ActionReason
 ) -> None:
     """Hold jobs, all with this status; ``changes`` contains the reason and its codes."""
@@ -39,7 +39,7 @@ def hold(
     end_running_jobs(draft, cluster, procs, why)
 
 
-def release(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
+def release_jobs(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], reason: str, why: ActionReason) -> None:
     """Release held jobs. ``reason`` is an expression. For jobs with a schedule, set the next start time."""
     for hold_fields, group in _group_by_hold_reason(cluster, procs).items():
         changes: Ad = {f"Last{name}": text for name, text in zip(HOLD_ATTRIBUTES, hold_fields, strict=True) if text}
@@ -69,7 +69,7 @@ def _group_by_hold_reason(cluster: Cluster, procs: list[int]) -> dict[tuple[str,
     return groups
 
 
-def remove(
+def remove_jobs(
     draft: Draft[AccessPoint], cluster: Cluster, procs: list[int], status: str, reason: str, why: ActionReason
 ) -> None:
     """Remove jobs, all with this status. ``reason`` is an expression."""

@@ -34,7 +34,7 @@ from ..state.records import RUNS
 from ..state.state import AccessPoint
 from .claims import signal_job
 from .constraints import EvaluationBudget, select_matching
-from .job_actions import SPOOLING_HOLD_CODE, ActionReason, hold, release, remove
+from .job_actions import SPOOLING_HOLD_CODE, ActionReason, hold_jobs, release_jobs, remove_jobs
 
 HELD_BY_USER = 1
 PROTECTED_HOLD_CODES = ("1", SPOOLING_HOLD_CODE)
@@ -187,7 +187,7 @@ def _hold(draft: Draft[AccessPoint], command: Hold, jobs: _JobGroup) -> bool:
     if jobs.status == "Held":
         draft.move_jobs(jobs.cluster, ranges(jobs.procs), "hold_again", "user_hold", jobs.status, changes)
     else:
-        hold(draft, jobs.cluster, jobs.procs, jobs.status, changes, ActionReason("user_hold"))
+        hold_jobs(draft, jobs.cluster, jobs.procs, jobs.status, changes, ActionReason("user_hold"))
     return True
 
 
@@ -197,7 +197,7 @@ def is_protected_hold(cluster: Cluster, proc: int) -> bool:
 
 
 def _release(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
-    release(draft, jobs.cluster, jobs.procs, _reason(command, "release"), ActionReason("user_release"))
+    release_jobs(draft, jobs.cluster, jobs.procs, _reason(command, "release"), ActionReason("user_release"))
     return True
 
 
@@ -213,7 +213,6 @@ def spooling_jobs(cluster: Cluster, procs: list[int]) -> list[int]:
 
 
 def _over_release_limit(draft: Draft[AccessPoint], user: str, cluster: Cluster, procs: list[int]) -> list[int]:
-    """Return the jobs held more than SYSTEM_MAX_RELEASES times; only super users can release them."""
     maximum = job_limit(draft.state.settings, "SYSTEM_MAX_RELEASES")
     if maximum is None or maximum < 0 or user in super_users(draft.state.settings):
         return []
@@ -222,7 +221,7 @@ def _over_release_limit(draft: Draft[AccessPoint], user: str, cluster: Cluster, 
 
 
 def _remove(draft: Draft[AccessPoint], command: JobCommand, jobs: _JobGroup) -> bool:
-    remove(draft, jobs.cluster, jobs.procs, jobs.status, _reason(command, "rm"), ActionReason("user_remove"))
+    remove_jobs(draft, jobs.cluster, jobs.procs, jobs.status, _reason(command, "rm"), ActionReason("user_remove"))
     return True
 
 

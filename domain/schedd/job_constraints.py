@@ -1,9 +1,9 @@
 """Evaluate a constraint over many jobs by columns.
 
-The rows of a table are jobs; its columns are the attributes that the constraint reads, directly or indirectly.
-ClusterId, ProcId and JobStatus come from the queue's arrays. Shared attributes are looked up once for all jobs with the
-same history (``state.cluster``). A constraint that computes attribute names could read any attribute, so it is
-evaluated job by job.
+The rows of a table are jobs, and its columns are the attributes that the constraint reads, directly or indirectly.
+ClusterId, ProcId and JobStatus are read from the queue's arrays; other attributes are looked up once for all jobs that
+share them (``state.cluster``). A constraint that computes attribute names is evaluated job by job instead, because it
+could read any attribute.
 """
 
 from __future__ import annotations

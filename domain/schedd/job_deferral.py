@@ -9,6 +9,7 @@ Starter::jobWaitUntilExecuteTime.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from datetime import tzinfo
 from functools import lru_cache
@@ -137,14 +138,14 @@ def integer_attribute(ad: ClassAd, name: str, context: Context) -> int | None:
 # Starting a job
 
 
-def deferral(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> int:
+def deferred_start(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> int:
     """Return the time, in microseconds, until which a job's process is deferred if the job is activated now; 0 if it is
     not deferred. If the time is past, the job has missed it."""
-    return deferral_at(cluster, proc, draft.now, draft.context.timezone)
+    return deferred_start_at(cluster, proc, draft.now, draft.context.timezone)
 
 
-def deferral_at(cluster: Cluster, proc: int, instant: int, zone: tzinfo) -> int:
-    """Return ``deferral`` for a job that is activated at the given time."""
+def deferred_start_at(cluster: Cluster, proc: int, instant: int, zone: tzinfo) -> int:
+    """Return ``deferred_start`` for a job that is activated at the given time."""
     if not cluster.requested_value(proc, DEFERRAL_TIME):
         return 0
     ad = ad_of(cluster.attributes(proc))
@@ -205,12 +206,10 @@ def clock_clauses(requirements: str) -> tuple[Expression, ...]:
     if "time" not in requirements.lower():
         return ()
     condition = parse_cached(requirements)
-    return () if condition is None else tuple(part for part in clauses(condition) if _names_clock(part))
+    return () if condition is None else tuple(part for part in clauses(condition) if _CLOCK.search(str(part)))
 
 
-def _names_clock(part: Expression) -> bool:
-    text = str(part).lower()
-    return "time()" in text or "currenttime" in text
+_CLOCK: Final = re.compile(r"time\(\)|currenttime", re.IGNORECASE)
 
 
 def attributes_read_by_time(requirements: str, ad: ClassAd) -> Iterable[str]:

@@ -159,7 +159,6 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
 
 
 def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResult]:
-    """Edit the cluster ads of factories, for jobs not materialized yet, if whole clusters are edited."""
     from .factories import move_factory, selected_factories
 
     outcomes: list[ActionResult] = []

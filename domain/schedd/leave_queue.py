@@ -1,7 +1,7 @@
 """Leaving the queue: the last transition of a job, which moves the job to the history.
 
-A Completed or Removed job leaves as soon as it has no processes, unless its LeaveJobInQueue is true. LeaveJobInQueue is
-evaluated when the job ends, after each later edit or removal, and when the passage of time may have changed its value.
+A Completed or Removed job leaves as soon as it has no processes, unless its LeaveJobInQueue is true. This expression is
+evaluated when the job ends, after each later edit or removal, and whenever time alone may have changed its value.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _ended_without_processes(state: AccessPoint, cluster: Cluster, procs: Procs)
     return [proc for proc in ended if proc not in running] if running else ended
 
 
-def leave(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
+def move_to_history(draft: Draft[AccessPoint], stimulus: LeaveQueue) -> None:
     """Move the jobs whose LeaveJobInQueue is not true from the queue to the history."""
     for number, procs in stimulus.jobs:
         cluster = draft.state.clusters.get(number)

@@ -7,6 +7,7 @@ running scheduler universe jobs of an owner. Source: Scheduler::IsLocalJobEligib
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
@@ -28,13 +29,14 @@ from ..state.pool_settings import START_SETTINGS, job_limit
 from ..state.records import RUNS
 from ..state.state import AccessPoint
 from .expansion import expand_for_slot
-from .job_deferral import deferral, unmatchable_until
+from .job_deferral import deferred_start, unmatchable_until
 from .policy_kinds import attributes_read, group_alike
 from .schedd_ad import HARDWARE, running_attribute, schedd_ad
 
 INTERVAL: Final = 300_000_000
 """The interval, in microseconds, for evaluating a condition that reads the time: HTCondor's default SCHEDD_INTERVAL."""
 _TRUE: Final = Literal(True)
+_CLOCK: Final = re.compile("time|date", re.IGNORECASE)
 
 
 def start_local_jobs(draft: Draft[AccessPoint]) -> None:
@@ -50,7 +52,7 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
             if expanded is None:
                 continue
             draft.fire("job", "Idle", "activate")
-            slot_name, deferred = f"local@{state.name}", deferral(draft, cluster, proc)
+            slot_name, deferred = f"local@{state.name}", deferred_start(draft, cluster, proc)
             evidence = conditions.evidence(cluster, proc)
             why = draft.header("local")
             activated = JobActivated(*why, cluster.id, proc, slot_name, "", expanded=expanded, deferred=deferred)
@@ -60,14 +62,11 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
 
 def next_evaluation(state: AccessPoint, now: int) -> int | None:
     """Return when a start condition that reads the clock is next evaluated, in microseconds; None if there is none."""
-    if not state.idle_local or not any(_reads_clock(_start_condition(state, universe)) for universe in START_SETTINGS):
+    if not state.idle_local or not any(
+        _CLOCK.search(str(_start_condition(state, universe))) for universe in START_SETTINGS
+    ):
         return None
     return (now // INTERVAL + 1) * INTERVAL
-
-
-def _reads_clock(condition: Expression) -> bool:
-    text = str(condition).lower()
-    return "time" in text or "date" in text
 
 
 class _StartConditions:
@@ -159,7 +158,6 @@ def _start_condition(state: AccessPoint, universe: str) -> Expression:
 
 
 def _requirements(cluster: Cluster, procs: list[int]) -> Iterator[Expression]:
-    """Yield the distinct Requirements of the given jobs."""
     is_uniform = cluster.is_uniform("Requirements")
     for text in dict.fromkeys(
         cluster.requested_value(proc, "Requirements") for proc in (procs[:1] if is_uniform else procs)

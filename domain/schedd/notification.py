@@ -1,8 +1,8 @@
 """Mail to a job's user: when to send it, to whom, and with which text (``mail_text``).
 
-``notification`` (JobNotification) selects the occasions: a job's end, a hold or removal by a policy or for a failure,
-its first start. Users' commands cause no mail, because in HTCondor the shadow sends these mails and does not see
-commands.
+The submit command ``notification`` (JobNotification) selects the occasions: a job's end, its first start, or a hold or
+removal by a policy or after a failure. A user's command causes no mail, because in HTCondor the shadow sends these
+mails and does not see commands.
 
 Source: Email::shouldSend (email_cpp.cpp) of HTCondor and the manual's ``notification``; mails sent by a pool of
 HTCondor 25.14.

@@ -33,7 +33,7 @@ from ..state.records import RUNS
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import CLAIM_DEACTIVATED, StopReason
 from .constraints import meets_condition, select_matching
-from .job_actions import SPOOLING_HOLD_CODE, ActionReason, end_running_jobs, hold, release, remove
+from .job_actions import SPOOLING_HOLD_CODE, ActionReason, end_running_jobs, hold_jobs, release_jobs, remove_jobs
 from .policy_kinds import attributes_read, group_alike
 
 EVICT: Final = "evict"
@@ -161,7 +161,7 @@ def has_policies(state: AccessPoint, cluster: Cluster) -> bool:
 # Which jobs are evaluated
 
 
-class _Group(Struct, frozen=True):
+class _JobGroup(Struct, frozen=True):
     cluster: Cluster
     status: str
     procs: list[int]
@@ -177,7 +177,7 @@ def evaluate_job_policies(draft: Draft[AccessPoint], stimulus: EvaluateJobPolici
         groups = list(_evaluate_policy(draft, expression, groups))
 
 
-def _groups_without_processes(state: AccessPoint, clusters: Sequence[int]) -> Iterator[_Group]:
+def _groups_without_processes(state: AccessPoint, clusters: Sequence[int]) -> Iterator[_JobGroup]:
     """Yield the jobs without processes. The access point evaluates local universe jobs directly, in any status."""
     running: defaultdict[int, set[int]] = defaultdict(set)
     for number, proc in state.by_job:
@@ -196,22 +196,24 @@ def _groups_without_processes(state: AccessPoint, clusters: Sequence[int]) -> It
                 continue
             procs = [proc for proc in cluster.procs(status_number.__eq__) if proc not in running_procs]
             if procs:
-                yield _Group(cluster, status, procs)
+                yield _JobGroup(cluster, status, procs)
 
 
-def _running_groups(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iterator[_Group]:
+def _running_groups(state: AccessPoint, jobs: Sequence[tuple[int, int]]) -> Iterator[_JobGroup]:
     """Yield the jobs with processes that no policy is already ending; the shadow of such a job no longer evaluates."""
     for number, proc in jobs:
         activation, cluster = state.by_job.get((number, proc)), state.clusters.get(number)
         if activation is not None and cluster is not None and activation.executing and not activation.vacate_reason:
             status = cluster.status_of(proc)
             if status in RUNS:
-                yield _Group(cluster, status, [proc])
+                yield _JobGroup(cluster, status, [proc])
 
 
-def _evaluate_policy(draft: Draft[AccessPoint], expression: PolicyExpression, groups: list[_Group]) -> Iterator[_Group]:
+def _evaluate_policy(
+    draft: Draft[AccessPoint], expression: PolicyExpression, groups: list[_JobGroup]
+) -> Iterator[_JobGroup]:
     """Evaluate an expression for all jobs to which it applies, and act where it is true; yield the other jobs."""
-    by_text: dict[str, list[_Group]] = {}
+    by_text: dict[str, list[_JobGroup]] = {}
     for group in groups:
         if group.status not in expression.policy.statuses:
             yield group
@@ -221,14 +223,14 @@ def _evaluate_policy(draft: Draft[AccessPoint], expression: PolicyExpression, gr
     for text, parts in by_text.items():
         for subgroup, fired in zip(parts, _matching_procs(draft, expression, text, parts), strict=True):
             if fired:
-                _act(draft, expression, text, _Group(subgroup.cluster, subgroup.status, fired))
+                _act(draft, expression, text, _JobGroup(subgroup.cluster, subgroup.status, fired))
             acted_on = frozenset(fired)
             remaining = [proc for proc in subgroup.procs if proc not in acted_on] if fired else subgroup.procs
             if remaining:
-                yield _Group(subgroup.cluster, subgroup.status, remaining)
+                yield _JobGroup(subgroup.cluster, subgroup.status, remaining)
 
 
-def _texts(expression: PolicyExpression, group: _Group) -> Iterator[tuple[str, _Group]]:
+def _texts(expression: PolicyExpression, group: _JobGroup) -> Iterator[tuple[str, _JobGroup]]:
     """Split the group by the text of the expression in each job, which is empty for jobs without it."""
     cluster, policy = group.cluster, expression.policy
     if not policy.attribute or cluster.is_uniform(policy.attribute):
@@ -238,11 +240,11 @@ def _texts(expression: PolicyExpression, group: _Group) -> Iterator[tuple[str, _
         for proc in group.procs:
             groups.setdefault(expression.text_for(cluster, proc), []).append(proc)
         for text, procs in groups.items():
-            yield text, _Group(cluster, group.status, procs)
+            yield text, _JobGroup(cluster, group.status, procs)
 
 
 def _matching_procs(
-    draft: Draft[AccessPoint], expression: PolicyExpression, text: str, groups: list[_Group]
+    draft: Draft[AccessPoint], expression: PolicyExpression, text: str, groups: list[_JobGroup]
 ) -> list[list[int]]:
     """Return the jobs of each group for which the expression is true and on which the policy may act."""
     condition = parse_cached(text) if text else None
@@ -267,7 +269,7 @@ def _matching_procs(
     ]
 
 
-def _actionable_procs(draft: Draft[AccessPoint], policy: Policy, group: _Group, procs: list[int]) -> list[int]:
+def _actionable_procs(draft: Draft[AccessPoint], policy: Policy, group: _JobGroup, procs: list[int]) -> list[int]:
     """Return the jobs on which the policy may act. Do not vacate jobs that are already being ended. Do not release jobs
     that a user holds, or that were held SYSTEM_MAX_RELEASES times. Skip jobs that wait for input files."""
     cluster = group.cluster
@@ -323,10 +325,10 @@ def policy_action(
     text."""
     condition, policy = parse_cached(text), expression.policy
     assert condition is not None
-    note = 0
+    evidence = 0
     if not isinstance(condition, Literal):
         value = value_text(_value(condition, ad, draft))
-        note = draft.record_evaluation(
+        evidence = draft.record_evaluation(
             expression.name, unparse(condition), value, values_read(condition, ad, None, draft.context)
         )
     attribute_expression = parse_cached(job_text) if policy.attribute else None
@@ -340,7 +342,8 @@ def policy_action(
     reason, subcode = (_reason_expression(draft, expression, suffix) for suffix in ("_REASON", "_SUBCODE"))
     reason_value = None if reason is None else _value(reason, ad, draft)
     number = None if subcode is None else integer_of(subcode, ad, None, draft.context)
-    return PolicyAction(reason_value if isinstance(reason_value, str) and reason_value else default, number or 0, note)
+    text = reason_value if isinstance(reason_value, str) and reason_value else default
+    return PolicyAction(text, number or 0, evidence)
 
 
 def format_short(seconds: int) -> str:
@@ -378,7 +381,7 @@ def action_changes(policy: Policy, action: PolicyAction) -> Ad:
     return {"ReleaseReason" if policy.row == "release" else "RemoveReason": quoted(action.reason)}
 
 
-def _act(draft: Draft[AccessPoint], expression: PolicyExpression, text: str, group: _Group) -> None:
+def _act(draft: Draft[AccessPoint], expression: PolicyExpression, text: str, group: _JobGroup) -> None:
     """Act on jobs for which the policy is true. Jobs with equal values of the attributes it reads share one action."""
     cluster, policy, status = group.cluster, expression.policy, group.status
     reasons = (_reason_expression(draft, expression, suffix) for suffix in ("_REASON", "_SUBCODE"))
@@ -398,11 +401,11 @@ def _act(draft: Draft[AccessPoint], expression: PolicyExpression, text: str, gro
         extra = vacate_reason(CLAIM_DEACTIVATED) if are_running and not cluster.is_local else {}
         why = ActionReason(policy.cause, action.evidence, extra)
         if policy.row == "hold":
-            hold(draft, cluster, procs, status, ad_changes, why)
+            hold_jobs(draft, cluster, procs, status, ad_changes, why)
         elif policy.row == "release":
-            release(draft, cluster, procs, ad_changes["ReleaseReason"], why)
+            release_jobs(draft, cluster, procs, ad_changes["ReleaseReason"], why)
         else:
-            remove(draft, cluster, procs, status, ad_changes["RemoveReason"], why)
+            remove_jobs(draft, cluster, procs, status, ad_changes["RemoveReason"], why)
 
 
 def policy_at_end(

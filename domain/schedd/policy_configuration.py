@@ -104,7 +104,6 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _macros(configuration: Configuration, texts: list[str]) -> Ad:
-    """Return the configuration's values of the macros to which these texts refer, directly or indirectly."""
     macros: Ad = {}
     pending = list(texts)
     while pending:

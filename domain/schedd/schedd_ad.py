@@ -38,11 +38,9 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
     """
     attributes: dict[str, object] = {"MyType": "Scheduler", "Name": state.name, "Machine": state.name}
     clusters = state.clusters.values()
+    slot_clusters = [cluster for cluster in clusters if not cluster.is_local]
     for name in ("Idle", "Running", "Held", "Removed"):
-        number = STATUS_NUMBERS[name]
-        attributes[f"Total{name}Jobs"] = sum(
-            0 if cluster.is_local else cluster.status_counts[number] for cluster in clusters
-        )
+        attributes[f"Total{name}Jobs"] = _count_jobs(slot_clusters, name)
     attributes["TotalJobAds"] = sum(cluster.live for cluster in clusters)
     attributes["NumUsers"] = len({state.owner(cluster) for cluster in clusters})
     max_running = job_limit(state.settings, "MAX_JOBS_RUNNING")

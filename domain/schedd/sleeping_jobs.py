@@ -98,7 +98,6 @@ def _may_sleep(cluster: Cluster) -> bool:
 
 
 def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
-    """Evaluate the idle jobs of a cluster, once per group of jobs with equal values of the attributes read."""
     sleepers = _Sleepers(cluster.is_local)
     first = cluster.next_idle()
     if first < 0:

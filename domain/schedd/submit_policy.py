@@ -110,7 +110,7 @@ Columns = Mapping[str, Sequence[str]]
 """The attributes that differ between the jobs of a submission, each with one text per job."""
 
 
-class Requirement(Struct, frozen=True):
+class SubmitRequirement(Struct, frozen=True):
     """A submit requirement."""
 
     name: str
@@ -130,7 +130,7 @@ class SubmitPolicy(Struct, frozen=True):
     """The schedd's policy for submissions, built from the settings."""
 
     transforms: tuple[Transform, ...]
-    requirements: tuple[Requirement, ...]
+    requirements: tuple[SubmitRequirement, ...]
     macros: Mapping[str, str]  #: the configuration's values of macros in the transforms, by lower-case name
     read_by_transforms: NamesRead
     read_by_all: NamesRead
@@ -168,7 +168,7 @@ def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
                 transforms.append(parse_transform(name, text))
     names = [name for name in listed_names(by_name, "SUBMIT_REQUIREMENT_NAMES") if name != "NAMES"]
     requirements = tuple(
-        Requirement(
+        SubmitRequirement(
             name,
             _replace_scopes(by_name[f"SUBMIT_REQUIREMENT_{name}"]),
             _replace_scopes(by_name.get(f"SUBMIT_REQUIREMENT_{name}_REASON", "")),
@@ -283,7 +283,6 @@ class Judge(Struct, frozen=True):
         result: TransformResult,
         context: Context,
     ) -> bool:
-        """Apply a transform; return False if it fails or sets a forbidden attribute."""
         before = job.ad.copy()
         job.changed.clear()
         try:
@@ -325,7 +324,7 @@ class Judge(Struct, frozen=True):
             return SubmitRefusal(setting, reason, evidence)
         return None
 
-    def _reason(self, requirement: Requirement, job: SubmittedJob, context: Context) -> str:
+    def _reason(self, requirement: SubmitRequirement, job: SubmittedJob, context: Context) -> str:
         expression = parse_cached(requirement.reason) if requirement.reason else None
         try:
             value = None if expression is None else expression.evaluate(self.schedd, job.ad, context)
@@ -415,7 +414,6 @@ def _group_alike(read: frozenset[str], columns: Columns, procs: Sequence[int]) -
 
 
 def _attributes_read(read: NamesRead, ad: Ad, columns: Columns) -> frozenset[str]:
-    """Return the lower-case names of attributes on which a result may depend."""
     everything = frozenset(name.lower() for name in columns) | {"procid"}
     if read.reads_all:
         return everything

@@ -34,7 +34,7 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
         yield Timer(reservation.deadline, "reservation", f"{job[0]}.{job[1]}")
 
 
-def fire(draft: Draft[AccessPoint], timer: Timer) -> None:
+def fire_timer(draft: Draft[AccessPoint], timer: Timer) -> None:
     """Handle a timer, unless it is no longer due."""
     state, name = draft.state, timer.name
     if timer.kind == "stop" and name in state.activations:

@@ -14,7 +14,6 @@ from .transitions import fire_trigger, leave_backfill
 
 
 def _machine_of_client(draft: Draft[ExecutionPoint], key: str) -> Machine | None:
-    """Return the machine whose client has this key; None if the client has ended."""
     clients = draft.state.backfill_clients.items()
     return next((draft.state.machines[name] for name, client_key in clients if client_key == key), None)
 

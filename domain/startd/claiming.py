@@ -52,9 +52,9 @@ def negotiator_for(state: ExecutionPoint, caches: Caches, slot: Slot, now: int, 
     if not negotiators.has_several(state.settings):
         return ""
     ad = PublishedSlots(state, caches, now, context).ad(slot)
-    names = negotiators.names(state.settings)
+    names = negotiators.negotiator_names(state.settings)
     for name in names:
-        constraint = parse_cached(negotiators.partition(state.settings, name) or "true")
+        constraint = parse_cached(negotiators.slot_constraint(state.settings, name) or "true")
         try:
             if constraint is not None and constraint.evaluate(ad, None, context) is True:
                 return negotiators.name_in_events(name)
@@ -245,7 +245,6 @@ def concurrency_limits(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> str
 
 
 def _queue_claim(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: str) -> None:
-    """Queue a claim for the slot, replacing any claim that already waits."""
     if not claim.holder:
         _claim_match(draft, slot, claim.job)
     if slot.queued_claim is not None:
@@ -259,7 +258,6 @@ def _queue_claim(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: 
 
 
 def _carve_requested_slot(draft: Draft[ExecutionPoint], request: s.RequestClaim, parent: Slot | None) -> Slot:
-    """Carve a dynamic slot for a request, and move it to a state in which it can be claimed."""
     name = request.slot
     if parent is not None:
         name = dynamic_name(parent.name, draft.state.slots)

@@ -1,10 +1,10 @@
 """Estimate the cost and the completion time of a drain that starts now (ExpectedMachine*Draining*).
 
-Badput, in core-seconds, is the run time of the machine's jobs plus the time that the drain would still grant them: in a
-quick drain, their time to vacate; in a graceful drain, the remainder of their retirement if that is longer. The drain
-completes when the last job has ended. For a machine without jobs, the completion time is when its last job ended, or
-when the machine joined. HTCondor (``ResMgr::compute_draining_attrs``) updates the estimates at each policy evaluation;
-here they are computed for the current time.
+Badput, in core-seconds, is the run time of the machine's jobs plus the time that the drain would still grant them. A
+quick drain grants them their time to vacate; a graceful drain grants the remainder of their retirement time if that is
+longer. The drain completes when the last job has ended. Without jobs, the completion time is when the last job ended,
+or when the machine joined. HTCondor (``ResMgr::compute_draining_attrs``) updates the estimates only at policy
+evaluations, but here they are computed for the current time.
 """
 
 from __future__ import annotations

@@ -98,7 +98,6 @@ def _job_id(snapshot: SlotSnapshot) -> Any:
 
 
 def _job_attribute(snapshot: SlotSnapshot, name: str) -> Any:
-    """Return an attribute of the slot's job if it is a string or an integer."""
     starter = snapshot.slot.activation
     if starter is None or not starter.cluster:
         return None

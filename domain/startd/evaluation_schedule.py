@@ -143,7 +143,6 @@ class EvaluationSchedule(Struct):
         return tuple(name for name in self._agenda.pop_due(now) if name in state.machines)
 
     def _next_evaluation(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
-        """Return the next instant of the machine's grid at which its policy is evaluated."""
         interval = self._intervals[machine.name] = evaluation_interval(moment.state, machine)
         last = max(self._last_evaluations.get(machine.name, machine.joined), self._completed_until)
         if not moment.simulated:
@@ -224,7 +223,6 @@ def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
 
 
 def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
-    """Yield the first instant at which the passage of time may change each of these expressions."""
     trees = ((name, policy.expression(name)) for name in sorted(names))
     expressions = [(name, tree) for name, tree in trees if tree is not None and not isinstance(tree, Literal)]
     moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if expressions else {}

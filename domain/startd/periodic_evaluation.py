@@ -61,7 +61,6 @@ def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
 
 
 def _record_cpu_busy(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Record that CpuBusy became true or false, if the slot's expressions read CpuBusyTime."""
     if not reads_cpu_busy_time(compiled_ad(draft.state, slot, draft.caches).form.names):
         return
     busy = policy_of(draft, slot).is_true("CpuBusy")

@@ -229,9 +229,11 @@ def _check_backfill(configuration: Configuration) -> None:
 
 
 def _plan(machine: str, configuration: Configuration, allocation: SlotAllocation, amounts: Ad) -> SlotPlan:
-    partitionable = _is_partitionable(configuration, allocation.type.number)
-    name = f"{_name_prefix(configuration, allocation.type.number)}{allocation.number}@{machine}"
-    ad = _identity(name, allocation.number, allocation.type.number, "Partitionable" if partitionable else "Static")
+    type = allocation.type.number
+    partitionable = _is_partitionable(configuration, type)
+    prefix = configuration.get(f"SLOT_TYPE_{type}_NAME_PREFIX") or configuration.get("STARTD_RESOURCE_PREFIX")
+    name = f"{prefix or 'slot'}{allocation.number}@{machine}"
+    ad = _identity(name, allocation.number, type, "Partitionable" if partitionable else "Static")
     return SlotPlan(name, "partitionable" if partitionable else "static", ad | amounts)
 
 
@@ -308,10 +310,6 @@ def _slot_count(configuration: Configuration, name: str, default: int) -> int:
 
 def _is_partitionable(configuration: Configuration, type: int) -> bool:
     return configuration.boolean(f"SLOT_TYPE_{type}_PARTITIONABLE", type == 0)
-
-
-def _name_prefix(configuration: Configuration, type: int) -> str:
-    return configuration.get(f"SLOT_TYPE_{type}_NAME_PREFIX") or configuration.get("STARTD_RESOURCE_PREFIX") or "slot"
 
 
 def _total_disk(total: DivisibleResources, allocations: Sequence[SlotAllocation]) -> dict[str, int]:

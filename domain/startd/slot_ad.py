@@ -98,7 +98,7 @@ def _form(slot: Slot) -> AdForm:
     policy_words = _words(texts, _POLICY_NAMES)
     all_words = policy_words[0] | _words(texts, _MATCH_NAMES)[0]
     names = None if all_words & DYNAMIC_REFERENCES else frozenset(all_words)
-    foreign = _foreign(texts, *policy_words)
+    foreign = _names_read_from_job(texts, *policy_words)
     has_vanilla_variants = any(name.endswith("_vanilla") for name in texts)
     return AdForm(slot.ad.layout, ad_of(slot.ad), list(slot.ad.values()), texts, names, foreign, has_vanilla_variants)
 
@@ -120,12 +120,12 @@ def names_read_by(form: AdForm, name: str) -> SlotReferences | None:
     key = name.lower()
     if key not in form.names_read:
         words = _words(form.texts, frozenset({key}))
-        names = SlotReferences(frozenset(words[0]), _foreign(form.texts, *words))
+        names = SlotReferences(frozenset(words[0]), _names_read_from_job(form.texts, *words))
         form.names_read[key] = None if form.names is None else names
     return form.names_read[key]
 
 
-def _foreign(texts: dict[str, str], words: set[str], targeted: set[str]) -> frozenset[str]:
+def _names_read_from_job(texts: dict[str, str], words: set[str], targeted: set[str]) -> frozenset[str]:
     """Return the names that are read from a job: names that the slot's ad lacks, and names after ``TARGET.``."""
     return frozenset(words - texts.keys() - DYNAMIC_ATTRIBUTES.keys() - _NO_ATTRIBUTES | targeted)
 

@@ -111,7 +111,6 @@ _NUMBER = re.compile(r"\s*([-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?)\s*(.*)", r
 
 
 def _number(text: str) -> tuple[float, str]:
-    """Return the number at the start of a text, or 0, and the remainder of the text."""
     match = _NUMBER.match(text)
     return (float(match[1]), match[2]) if match else (0.0, text.strip())
 

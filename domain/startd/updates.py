@@ -1,9 +1,9 @@
 """Publish changed sensor readings of a slot: when its state or activity changes, or else once per UPDATE_INTERVAL.
 
-The policy reads the sensors directly. Readers of the log (the negotiator, ``poolbook status``, an audit) see the
-published readings: the load; the last input (KeyboardIdle is ``time() - <instant>``, an expression that does not change
-with time); and the attributes from the owner's sensors that the slot's expressions read. If a job reads further
-attributes, these are published before the first cycle that considers the job, and regularly from then on.
+The policy reads the sensors directly, but the negotiator, ``poolbook status`` and an audit read only published readings
+from the log. These are the load, the time of the last input, and those attributes from the owner's sensors that the
+slot's expressions read. (KeyboardIdle is published as ``time() - <last input>``, because this text does not change with
+time.) Further attributes are published before the first cycle with a job that reads them, and regularly from then on.
 """
 
 from __future__ import annotations
@@ -49,7 +49,6 @@ def _update_number(policy: PolicyEvaluation, instant: int) -> int:
 
 
 def _sensed_names(readings: Readings, slot: str) -> frozenset[str]:
-    """Return the lower-case names of a slot's attributes that its machine's sensors report."""
     slot_readings = readings.slots.get(slot, {})
     return _ALWAYS.union(name.lower() for source in (readings.attributes, slot_readings) for name in source)
 

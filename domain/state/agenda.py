@@ -1,7 +1,7 @@
-"""Timed actions: which keys are due, and when. All schedules of a pool use this type.
+"""Schedules of timed actions: when a machine, cluster or job (the agenda's keys) is due.
 
-The state owns its agendas (``State.agendas``), so a copy of the state makes the same decisions. No event records an
-agenda: a state that was folded from a log has none until ``decide.agenda.plan_agendas`` computes them.
+The state owns its agendas (``State.agendas``), so that a copy of the state makes the same decisions. Because no event
+records an agenda, a state that was folded from a log has none until ``decide.agenda.plan_agendas`` computes them.
 """
 
 from __future__ import annotations

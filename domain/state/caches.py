@@ -1,7 +1,8 @@
 """Caches of values computed from a state, and logs of changed slots and jobs.
 
-No decision depends on the contents of a cache. A ``Caches`` object belongs to one state; folding the log again starts
-with an empty one. The fold writes the change logs, but they are not part of the state's value.
+A ``Caches`` object belongs to one state, and starts empty when the log is folded again. This changes no decision,
+because no decision depends on whether a value is cached. The fold writes the change logs, but the equality of two
+states does not depend on them.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The jobs of a cluster, in the live state.
 
-A job occupies one byte for its status and four for the number of its *cohort*: the jobs with the same event history,
-which share one set of changes to their ads.
+Jobs with the same event history form a *cohort* and share one set of changes to their ads. Therefore a job occupies
+only five bytes: one for its status, and four for the number of its cohort.
 """
 
 from __future__ import annotations
@@ -291,7 +291,7 @@ class Cluster:
             for before, count in many_jobs.count_by_number(self.status, present).items():
                 self.status_counts[before] -= count
                 self.status_counts[number] += count
-            many_jobs.assign(self.status, present, number)
+            many_jobs.assign_number(self.status, present, number)
             if number == IDLE:
                 self._first_idle = min(self._first_idle, int(present[0]))
 
@@ -357,7 +357,7 @@ class Cluster:
                 self._free_cohort(cohort)
         for number, count in many_jobs.count_by_number(self.status, present).items():
             self.status_counts[number] -= count
-        many_jobs.assign(self.status, present, _GONE)
+        many_jobs.assign_number(self.status, present, _GONE)
         self.live -= len(present)
 
 

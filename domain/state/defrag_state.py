@@ -121,7 +121,7 @@ class Defrag(Struct):
         self.failures.advance(ended)
 
 
-def switch(defrag: Defrag, on: bool, at: int) -> Defrag:
+def switch_defrag(defrag: Defrag, on: bool, at: int) -> Defrag:
     """Return the state after defragmentation is switched on or off. Counts restart, except for the drains in the
     current hour and day; the last poll is retained."""
     since = at if on else 0

@@ -66,18 +66,18 @@ def unquoted(text: str) -> str:
     return "".join(unescaped)
 
 
-def hold_reason(why: StopReason) -> Changes:
-    """Return the attributes with the reason for a hold."""
-    return _reason("HoldReason", why)
+def hold_reason(stop: StopReason) -> Changes:
+    """Return HoldReason and its codes for a job's ad."""
+    return _reason("HoldReason", stop)
 
 
-def vacate_reason(why: StopReason) -> Changes:
-    """Return the attributes with the reason for an eviction."""
-    return _reason("VacateReason", why)
+def vacate_reason(stop: StopReason) -> Changes:
+    """Return VacateReason and its codes for a job's ad."""
+    return _reason("VacateReason", stop)
 
 
-def _reason(name: str, why: StopReason) -> Changes:
-    return {name: quoted(why.reason), f"{name}Code": str(why.code), f"{name}SubCode": str(why.subcode)}
+def _reason(name: str, stop: StopReason) -> Changes:
+    return {name: quoted(stop.reason), f"{name}Code": str(stop.code), f"{name}SubCode": str(stop.subcode)}
 
 
 def seconds(at: int) -> str:
@@ -85,7 +85,7 @@ def seconds(at: int) -> str:
     return str(at // 1_000_000)
 
 
-def real_seconds(microseconds: int) -> str:
+def format_real_seconds(microseconds: int) -> str:
     """Format an interval in seconds, as a real number."""
     return repr(microseconds / 1_000_000)
 
@@ -158,7 +158,7 @@ class _Attributes:
             before = round(float(self.text(name, "0") or 0) * 1_000_000)
         except (ValueError, OverflowError):
             before = 0
-        self.changes[name] = real_seconds(before + microseconds)
+        self.changes[name] = format_real_seconds(before + microseconds)
 
 
 def _set_status(changes: Changes, target: str, source: str, at: int) -> None:
@@ -323,14 +323,14 @@ def _fold_measurement(job: _Attributes, event: JobMeasured) -> None:
     changes["ResidentSetSize"] = str(event.resident)
     changes["MemoryUsage"] = "((ResidentSetSize + 1023) / 1024)"
     changes["DiskUsage"] = str(event.disk)
-    changes["RemoteUserCpu"] = real_seconds(event.user_cpu)
-    changes["RemoteSysCpu"] = real_seconds(event.system_cpu)
+    changes["RemoteUserCpu"] = format_real_seconds(event.user_cpu)
+    changes["RemoteSysCpu"] = format_real_seconds(event.system_cpu)
 
 
 def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
     changes = job.changes
-    changes["RemoteUserCpu"] = real_seconds(event.user_cpu)
-    changes["RemoteSysCpu"] = real_seconds(event.system_cpu)
+    changes["RemoteUserCpu"] = format_real_seconds(event.user_cpu)
+    changes["RemoteSysCpu"] = format_real_seconds(event.system_cpu)
     # HTCondor 25 never sets ExitStatus, and keeps the ExitSignal of an earlier run next to a later run's ExitCode.
     # In older logs ExitStatus is the exit code, and only the last run's end is in the ad.
     is_recent = job.has_provisioned()
@@ -355,7 +355,6 @@ def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
 
 
 def _has_eviction_exit(event: JobExited) -> bool:
-    """Return True if the event records how the process of an evicted job ended (older logs do not)."""
     return "VacateReasonCode" in event.changes and (event.code is not None or event.signal is not None)
 
 
@@ -392,7 +391,7 @@ def _fold_exit(job: _Attributes, event: JobExited) -> None:
     wall = max(0, ended // 1_000_000 - began) if began else 0
     job.add_real("RemoteWallClockTime", wall * 1_000_000)
     job.add_real("CumulativeSlotTime", job.weighted(wall))
-    changes["LastRemoteWallClockTime"] = real_seconds(wall * 1_000_000)
+    changes["LastRemoteWallClockTime"] = format_real_seconds(wall * 1_000_000)
     job.add_real("CumulativeRemoteUserCpu", event.user_cpu)
     job.add_real("CumulativeRemoteSysCpu", event.system_cpu)
     changes["LastRemoteHost"] = job.text("RemoteHost")

@@ -57,7 +57,7 @@ def count_by_number(numbers: bytearray | array[int], procs: Numbers) -> dict[int
     return dict(zip(distinct.tolist(), counts[distinct].tolist(), strict=True))
 
 
-def assign(numbers: bytearray, procs: Numbers, number: int) -> None:
+def assign_number(numbers: bytearray, procs: Numbers, number: int) -> None:
     """Set the number of each of these processes."""
     np.frombuffer(numbers, np.uint8)[procs] = number
 

@@ -22,7 +22,7 @@ CONSTRAINT: Final = "NEGOTIATOR_SLOT_CONSTRAINT"
 _NAME: Final = re.compile(r"NEGOTIATOR(_[A-Z0-9_]+)?", re.ASCII)
 
 
-def names(settings: Mapping[str, str]) -> tuple[str, ...]:
+def negotiator_names(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Return the negotiators of a pool, in the order of DAEMON_LIST."""
     return tuple(settings.get(NEGOTIATORS, NEGOTIATOR).split())
 
@@ -34,7 +34,7 @@ def has_several(settings: Mapping[str, str]) -> bool:
 
 def unknown_negotiator(settings: Mapping[str, str], name: str) -> str:
     """Return an error message if `name` does not select one of a pool's negotiators; empty if it does."""
-    known = names(settings)
+    known = negotiator_names(settings)
     listed = ", ".join(known)
     if not name:
         return f"this pool has several negotiators ({listed}): select one with -name" if len(known) > 1 else ""
@@ -49,7 +49,7 @@ def negotiator_named(settings: Mapping[str, str], name: str) -> str:
     upper = name.upper()
     if problem := unknown_negotiator(settings, upper):
         raise LookupError(problem)
-    return upper or names(settings)[0]
+    return upper or negotiator_names(settings)[0]
 
 
 def name_in_events(name: str) -> str:
@@ -73,7 +73,7 @@ def settings_for(settings: Mapping[str, str], negotiator: str) -> dict[str, str]
     prefix = f"{negotiator}."
     overrides = {name[len(prefix) :]: text for name, text in settings.items() if name.startswith(prefix)}
     merged = {name: text for name, text in settings.items() if not split_prefix(name)[0]} | overrides
-    constraint = partition(settings, negotiator)
+    constraint = slot_constraint(settings, negotiator)
     if constraint:
         merged[CONSTRAINT] = constraint
     return merged
@@ -84,9 +84,11 @@ def negotiator_settings(settings: Mapping[str, str], negotiator: str) -> Mapping
     return settings_for(settings, negotiator or NEGOTIATOR) if NEGOTIATORS in settings else settings
 
 
-def partition(settings: Mapping[str, str], negotiator: str) -> str:
+def slot_constraint(settings: Mapping[str, str], negotiator: str) -> str:
     """Return the constraint that selects the slots of one of several negotiators; empty: all slots."""
-    return _partitions(tuple((name, _constraint(settings, name)) for name in names(settings))).get(negotiator, "")
+    return _partitions(tuple((name, _constraint(settings, name)) for name in negotiator_names(settings))).get(
+        negotiator, ""
+    )
 
 
 def _constraint(settings: Mapping[str, str], negotiator: str) -> str:
@@ -107,7 +109,7 @@ def _partitions(constraints: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
 def invalid_names(settings: Mapping[str, str]) -> str:
     """Return an error message if a negotiator's name is invalid; empty if all are valid."""
-    negotiators = names(settings)
+    negotiators = negotiator_names(settings)
     for name in negotiators:
         if not is_negotiator_name(name):
             return f"{name} is not a valid negotiator name; use NEGOTIATOR, or NEGOTIATOR_ and letters or digits"
@@ -121,7 +123,7 @@ def invalid_negotiators(settings: Mapping[str, str]) -> str:
     if problem := invalid_names(settings):
         return problem
     name_by_constraint: dict[str, str] = {}
-    for name in names(settings):
+    for name in negotiator_names(settings):
         text = _constraint(settings, name)
         if text in name_by_constraint:
             shared = f"the same {CONSTRAINT} ({text})" if text else f"no {CONSTRAINT}"

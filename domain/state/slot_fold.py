@@ -219,11 +219,6 @@ def fold_deactivation(slot: Slot, event: e.ClaimDeactivated | e.JobExited, posit
     slot.activation, slot.vacated = None, event.at
 
 
-def merge(parent: Slot, dynamic: Slot) -> None:
-    """Return the resources of a destroyed dynamic slot to its parent."""
-    parent.vacated = max(parent.vacated, dynamic.vacated)
-
-
 SLOT_FOLDS: dict[type[e.Event], Callable[[Slot, Any, int, str], None]] = {
     e.SlotTransitioned: fold_transition,
     e.SlotAdChanged: fold_ad_change,

@@ -1,7 +1,7 @@
 """The state of a pool at a log position. Decisions read it; folding an event (``evolve``) changes it.
 
-The state contains only what a running pool needs: it does not contain jobs that left the queue (the history is a view
-of the log), and equal jobs share their data (``cluster``).
+The state contains only what a running pool needs. Jobs that left the queue are not in the state, because the history is
+a view of the log, and equal jobs share their data (``cluster``).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Protocol
+from typing import ClassVar
 
 from msgspec import Struct
 
@@ -27,19 +27,8 @@ from .records import Activation, Machine, PendingMatch, Reservation, Slot, Start
 from .user_maps import UserMaps, user_maps
 
 
-class JobAd(Protocol):
-    """The ad of the job of a slot's claim or activation, as the slot's startd reads it."""
-
-    def attributes(self) -> Ad: ...
-    def value(self, name: str) -> str:
-        """Return the text of an attribute; empty if the ad lacks it."""
-
-    def version(self) -> tuple[object, int]:
-        """Return an object and a number, at least one of which changes when the ad changes."""
-
-
 class SentAd(Struct, frozen=True):
-    """An ad that the job's access point sent, and updates by messages."""
+    """A job's ad that its access point sent to the startd, and that later messages update."""
 
     ad: Ad
 
@@ -47,18 +36,19 @@ class SentAd(Struct, frozen=True):
         return self.ad
 
     def value(self, name: str) -> str:
-        """Return the text of an attribute. The name may be in any case."""
+        """Return the text of an attribute, whose name may be in any case; empty if the ad lacks it."""
         if name in self.ad:
             return self.ad[name]
         key = name.lower()
         return next((text for other, text in self.ad.items() if other.lower() == key), "")
 
     def version(self) -> tuple[object, int]:
+        """Return an object and a number, at least one of which changes when the ad changes."""
         return self.ad, 0
 
 
 class QueuedAd(Struct, frozen=True):
-    """An ad in the queue of the same log."""
+    """A job's ad in the queue, if the log of the startd contains the queue."""
 
     cluster: Cluster
     proc: int
@@ -71,6 +61,10 @@ class QueuedAd(Struct, frozen=True):
 
     def version(self) -> tuple[object, int]:
         return self.cluster.changes(self.proc), self.cluster.status[self.proc]
+
+
+JobAd = SentAd | QueuedAd
+"""The ad of the job of a slot's claim or activation, as the slot's startd reads it."""
 
 
 @dataclass(repr=False, match_args=False)

@@ -109,7 +109,6 @@ MANUAL: Final = Dialect(
     job_rows=JOB,
     job_status_numbers=JOB_STATUS_NUMBERS,
 )
-"""The manual's behaviour."""
 
 HTCONDOR_25: Final = Dialect(
     name="htcondor-25",
@@ -121,7 +120,6 @@ HTCONDOR_25: Final = Dialect(
     job_status_numbers=JOB_STATUS_NUMBERS_HTCONDOR_25,
     **{field: not default for field, default in Dialect._field_defaults.items()},
 )
-"""The behaviour of HTCondor 25's daemons."""
 
 DIALECTS: Final[Mapping[str, Dialect]] = {dialect.name: dialect for dialect in (MANUAL, HTCONDOR_25)}
 DEFAULT_DIALECT: Final = MANUAL.name

@@ -187,11 +187,9 @@ _FILE = {section.kind: section.lines for section in sections(get_data(__package_
 _FACTS = [line.split(" | ") for line in _FILE["facts"]]
 _READ_BY_FACT = dict(names.split(" ") for names, _ in _FACTS if " " in names)
 FACTS: Final = {names.partition(" ")[0]: meaning for names, meaning in _FACTS}
-"""The meaning of each fact."""
 CONDITIONS: Final[Mapping[str, Condition]] = {
     name: _parse_condition(text) for name, text in (line.split(" | ") for line in _FILE["conditions"])
 }
-"""The conditions by name."""
 
 
 def applicable_rule(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:

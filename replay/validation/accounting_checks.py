@@ -10,7 +10,7 @@ from ...domain.negotiator.accounting import accounts_of, first_factor, initial, 
 from ...domain.negotiator.groups.quotas import oversubscribes, quotas_of
 from ...domain.negotiator.negotiator_settings import read
 from ...domain.negotiator.submitter_commands import GRANTS, unfit
-from ...domain.state.negotiators import invalid_negotiators, name_in_events, names
+from ...domain.state.negotiators import invalid_negotiators, name_in_events, negotiator_names
 from ...domain.state.pool_settings import DOMAINS, complete_settings, configurable_kind, super_users
 from ..narration.formatting import instant
 from .judged_pool import JudgedPool, rule
@@ -38,7 +38,7 @@ def check_configured(pool: JudgedPool, event: e.PoolConfigured) -> None:
 
 
 def _check_negotiators(pool: JudgedPool, settings: e.Ad) -> None:
-    pool.negotiators.update(map(name_in_events, names(settings)))
+    pool.negotiators.update(map(name_in_events, negotiator_names(settings)))
     if text := invalid_negotiators(settings):
         pool.report("pool", "value", text)
 

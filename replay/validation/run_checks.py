@@ -8,7 +8,7 @@ from datetime import UTC, timedelta, timezone
 from msgspec.structs import replace
 
 from ...domain import events as e
-from ...domain.schedd.job_deferral import deferral_at
+from ...domain.schedd.job_deferral import deferred_start_at
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
 from ...domain.state.records import RUNS, Activation, Slot, Starter, provided_attributes
@@ -70,7 +70,7 @@ def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
 def _is_deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:
     """Return True if a start is deferred to a time other than the job's DeferralTime, unless that depends on the time
     zone. Older logs do not record deferrals."""
-    expected = {deferral_at(cluster, event.proc, event.at, zone) for zone in (UTC, _ELSEWHERE)}
+    expected = {deferred_start_at(cluster, event.proc, event.at, zone) for zone in (UTC, _ELSEWHERE)}
     return bool(event.deferred) and len(expected) == 1 and event.deferred not in expected
 
 

@@ -17,7 +17,7 @@ from poolbook.domain.negotiator.cycle import CycleResult, hold
 from poolbook.domain.negotiator.negotiator_settings import configured_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.startd.public_ad import PublishedSlots
-from poolbook.domain.state.negotiators import names, partition, settings_for
+from poolbook.domain.state.negotiators import negotiator_names, settings_for, slot_constraint
 from poolbook.replay.recheck_cycles import recheck
 
 from ..domain.pools import TestPool
@@ -336,8 +336,8 @@ def test_settings_of_one_negotiator_override_those_of_all() -> None:
         "NEGOTIATORS": f"NEGOTIATOR {GPU}", f"{GPU}.NEGOTIATOR_SLOT_CONSTRAINT": "GPUs > 0", "PREEMPTION_RANK": "1",
         f"{GPU}.PREEMPTION_RANK": "2",
     }  # fmt: skip
-    assert names(configuration) == ("NEGOTIATOR", GPU)
+    assert negotiator_names(configuration) == ("NEGOTIATOR", GPU)
     assert settings_for(configuration, GPU)["PREEMPTION_RANK"] == "2"
     assert settings_for(configuration, "NEGOTIATOR")["PREEMPTION_RANK"] == "1"
-    assert partition(configuration, GPU) == "(GPUs > 0)"
-    assert partition(configuration, "NEGOTIATOR") == "(((GPUs > 0) ? true : false) =!= true)"
+    assert slot_constraint(configuration, GPU) == "(GPUs > 0)"
+    assert slot_constraint(configuration, "NEGOTIATOR") == "(((GPUs > 0) ? true : false) =!= true)"
