@@ -61,7 +61,7 @@ def measure(name: str, limited: bool) -> tuple[float, int]:
     state, caches = empty_pool(), Caches()
     add_slots(state, SLOTS)
     add_jobs(state, 1, 1, REQUIREMENTS + NEVER_TRUE_CLAUSE)
-    decide(state, s.Negotiate("cycle-1"), BEGAN + 60 * SECOND, TABLES, caches=caches)
+    decide(state, s.Negotiate("cycle-1"), BEGAN + 60 * SECOND, TABLES["htcondor-25"], caches=caches)
     change_ads(state, 2)
     evolve(state, PoolConfigured(*HEADER, {"CONCURRENCY_LIMIT_DEFAULT": case.capacity}))
     ad = {"Requirements": REQUIREMENTS, "RequestCpus": "1", "RequestDisk": "1024", "Rank": "0.0", "JobUniverse": "5"}
@@ -80,7 +80,7 @@ def measure(name: str, limited: bool) -> tuple[float, int]:
     gc.collect()
     gc.disable()
     start = time.process_time()
-    events = decide(state, s.Negotiate("cycle-2"), BEGAN + 120 * SECOND, TABLES, caches=caches)
+    events = decide(state, s.Negotiate("cycle-2"), BEGAN + 120 * SECOND, TABLES["htcondor-25"], caches=caches)
     CODEC.encode(events)
     return time.process_time() - start, count_matches(events)
 
