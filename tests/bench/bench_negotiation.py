@@ -1,6 +1,6 @@
 """Measure negotiation cycles: a workload that an HTCondor pool was measured with, and larger ones.
 
-    python tests/bench/bench_negotiation.py [CASE ...] [--curve FILE] [--peer DIR --peer-script SCRIPT]
+    python tests/bench/bench_negotiation.py [CASE ...] [--peer DIR --peer-script SCRIPT]
 
 The slots have the ad of a recorded slot with other names, addresses and sizes: half of them have 8192 MB, half 2048 MB.
 Before each cycle 1 % of the slots' ads change. The time includes encoding the cycle's events for the log. Each
@@ -17,8 +17,7 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from math import log10
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -217,26 +216,6 @@ CASES: dict[str, Case] = {
 }
 _ON_REQUEST = "large"  #: takes minutes, so it runs only if it is named
 
-SERIES: dict[str, tuple[str, Callable[[int], Measurements]]] = {
-    "slots": (
-        "100 kinds, 10 submitters, a job for every other slot",
-        lambda n: some_match(
-            n, max(10, n // 2), min(100, max(1, n // 20)), submitters=min(10, n), attribute="RequestDisk"
-        ),
-    ),
-    "autoclusters": (
-        "10,000 slots, one submitter",
-        lambda n: some_match(10_000, max(5_000, n), n, attribute="RequestDisk"),
-    ),
-    "submitters": (
-        "10,000 slots, 100 kinds",
-        lambda n: some_match(
-            10_000, max(5_000, n), min(100, max(1, max(5_000, n) // n)), submitters=n, attribute="RequestDisk"
-        ),
-    ),
-}
-COUNTS = (10, 100, 1_000, 10_000, 100_000)
-
 
 def run_separately(arguments: Sequence[str]) -> Measurements:
     """Run a measurement in a separate process."""
@@ -283,67 +262,18 @@ def report_cases(names: Sequence[str], peer: str, script: str) -> bool:
     return missed
 
 
-def write_curves(file: Path) -> None:
-    """Measure and plot the cycle time by the number of slots, autoclusters and submitters."""
-    lines: dict[str, list[tuple[int, float]]] = {}
-    for name, (description, _) in SERIES.items():
-        print(f"{name}: {description}")
-        lines[name] = []
-        for count in COUNTS:
-            figures = run_separately(["--point", name, str(count)])
-            lines[name].append((count, figures.cycle))
-            matches = f"{figures.matches:>6} matches, unchanged {figures.unchanged:.4f} s"
-            print(f"  {count:>7,} {figures.cycle:10.4f} s  {matches}", flush=True)
-    file.write_text(svg(lines))
-
-
-def svg(lines: Mapping[str, Sequence[tuple[int, float]]]) -> str:
-    """Return the curves as an SVG image with logarithmic axes."""
-    left, top, width, height = 70, 20, 480, 320
-    low, high = -3, 3
-
-    def coordinates(count: float, seconds: float) -> tuple[float, float]:
-        x = left + width * (log10(count) - 1) / 4
-        return x, top + height * (high - log10(seconds)) / (high - low)
-
-    elements = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 130}" height="{top + height + 50}" '
-        'font-family="sans-serif" font-size="12">',
-        '<rect width="100%" height="100%" fill="white"/>',
-    ]
-    for power in range(low, high + 1):
-        y = coordinates(10, 10**power)[1]
-        elements.append(f'<line x1="{left}" x2="{left + width}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')
-        elements.append(f'<text x="{left - 8}" y="{y + 4:.0f}" text-anchor="end">{10.0**power:g} s</text>')
-    for count in COUNTS:
-        x = coordinates(count, 1)[0]
-        elements.append(f'<line x1="{x:.0f}" x2="{x:.0f}" y1="{top}" y2="{top + height}" stroke="#ddd"/>')
-        elements.append(f'<text x="{x:.0f}" y="{top + height + 18}" text-anchor="middle">{count:,}</text>')
-    for (name, points), colour in zip(lines.items(), ("#1f77b4", "#d62728", "#2ca02c"), strict=True):
-        positions = [coordinates(*point) for point in points]
-        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in positions)
-        elements.append(f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
-        x, y = positions[-1]
-        elements.append(f'<text x="{x + 8:.0f}" y="{y + 4:.0f}" fill="{colour}">{name}</text>')
-    return "\n".join([*elements, "</svg>"]) + "\n"
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", help=f"any of {', '.join(CASES)} (default: all but {_ON_REQUEST})")
-    parser.add_argument("--curve", type=Path, help="measure the curves instead, and write them to this SVG file")
     parser.add_argument("--peer", default="", help="the directory of an HTCondor pool built by the script")
     parser.add_argument("--peer-script", default="", help="the script that measures the HTCondor pool")
     parser.add_argument("--one", help=argparse.SUPPRESS)
-    parser.add_argument("--point", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         print(json.dumps(CASES[options.one].run()))
-    elif options.point:
-        print(json.dumps(SERIES[options.point[0]][1](int(options.point[1]))))
-    elif options.curve:
-        write_curves(options.curve)
-    elif report_cases(options.cases or [name for name in CASES if name != _ON_REQUEST], options.peer, options.peer_script):
+    elif report_cases(
+        options.cases or [name for name in CASES if name != _ON_REQUEST], options.peer, options.peer_script
+    ):
         sys.exit(1)
 
 
