@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 
 class JobId(NamedTuple):
-    """A job's id: its cluster, and its number in the cluster (ClusterId, ProcId)."""
+    """A job's id: the number of its cluster (ClusterId), and its process number in the cluster (ProcId)."""
 
     cluster: int
     proc: int
@@ -27,8 +27,8 @@ NEGOTIATOR: Final = "NEGOTIATOR"
 
 
 class AccountName(NamedTuple):
-    """The name of an account: the negotiator that keeps it, and the submitter. Accounts of the main negotiator are
-    named by the submitter alone. Submitter names contain no blanks."""
+    """The name of an account: its negotiator and its submitter, separated by a blank (submitter names contain none). In
+    an account of the main negotiator, the name is the submitter alone."""
 
     negotiator: str  #: empty for ``NEGOTIATOR``
     submitter: str

@@ -1,7 +1,8 @@
 """Suggest corrections for misspelled names, for every "did you mean" message.
 
-``close_names`` is for names that do not exist: it returns the most similar names, even if they differ a lot.
-``NearMisses`` is for names that may be correct: it finds only an added, missing or wrong letter, or two swapped ones.
+``close_names`` is for names that do not exist, so it returns the most similar names even if they differ a lot.
+``NearMisses`` is for names that may be correct, so it finds only an added, missing or wrong letter, or two swapped
+letters.
 """
 
 from __future__ import annotations

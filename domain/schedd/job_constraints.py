@@ -131,7 +131,6 @@ class _JobTable:
         self.table.assign(name, kinds, payloads)
 
     def _spellings(self, cluster: Cluster, name: str) -> list[str]:
-        """Return the spellings of an attribute in a cluster's submission."""
         names = (*cluster.ad, *sorted(cluster.variants.names)) if cluster.variants.names else tuple(cluster.ad)
         cells_or_absent = self._spellings_by_names.get(names)
         if cells_or_absent is None:

@@ -69,7 +69,8 @@ def convert_old_syntax(text: str) -> str:
             macros.append((name, expression))
     ordered = [line for keyword in _ORDER for _, line in sorted(by_keyword[keyword], key=lambda pair: pair[0].lower())]
     evaluations = [line for line in ordered if line.startswith("EVALSET")]
-    used = _sorted_by_name(_macros_used(evaluations, macros))
+    names = {word.lower() for line in evaluations for word in _WORD.findall(line)}
+    used = _sorted_by_name(macro for macro in macros if macro[0].lower() in names)  # attributes during evaluations
     lines = [*head, *(f"{name} = {_macro_value(expression)}" for name, expression in _sorted_by_name(macros))]
     lines += ordered[: len(ordered) - len(evaluations)]
     lines += [f"SET {name} {_one_line(expression)}" for name, expression in used]
@@ -88,12 +89,6 @@ def _add_statement(lines: list[tuple[str, str]], keyword: str, name: str, expres
             lines.append((name, f"COPY {name} {expression.value}"))
     else:
         lines.append((name, f"{keyword} {name} {_one_line(expression)}"))
-
-
-def _macros_used(lines: Iterable[str], macros: list[tuple[str, Expression]]) -> list[tuple[str, Expression]]:
-    """Return the macros to which evaluations refer; during the evaluations, the job has them as attributes."""
-    names = {word.lower() for line in lines for word in re.findall(r"[A-Za-z_][A-Za-z0-9_]*", line)}
-    return [macro for macro in macros if macro[0].lower() in names]
 
 
 def _one_line(expression: Expression) -> str:

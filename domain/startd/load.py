@@ -135,7 +135,6 @@ def _client_loads(load: float, slots: Sequence[LoadedSlot]) -> dict[str, float]:
 
 
 def _cached_slots(slots: Iterable[Slot], cached: Mapping[str, _CachedSlot]) -> dict[str, _CachedSlot]:
-    """Return cache entries for these slots, reusing the ``cached`` entries that are still valid."""
     entries = {}
     for slot in slots:
         name, state = slot.name, slot.state

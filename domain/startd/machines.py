@@ -83,9 +83,8 @@ def host_ad(state: ExecutionPoint) -> Ad:
 # Reconfiguration
 
 
-def _is_fixed(name: str) -> bool:
-    """Return True if an attribute describes how the machine is divided into slots; a restart is needed to change it."""
-    return name.startswith(("SlotType", "TotalSlot", "Assigned")) or name == "VirtualMemory"
+_FIXED_PREFIXES = ("SlotType", "TotalSlot", "Assigned", "VirtualMemory")
+"""The beginnings of attributes that only a restart can change, because they describe the division into slots."""
 
 
 def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
@@ -121,8 +120,8 @@ def _check_same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPl
     for slot in slots:
         if kinds[slot.name] != slot.kind:
             raise Refusal(f"slot {slot.name} would become {kinds[slot.name]}; {hint}")
-        for name in filter(_is_fixed, sorted(slot.ad.keys() | ads[slot.name].keys())):
-            if slot.ad.get(name) != ads[slot.name].get(name):
+        for name in sorted(slot.ad.keys() | ads[slot.name].keys()):
+            if name.startswith(_FIXED_PREFIXES) and slot.ad.get(name) != ads[slot.name].get(name):
                 raise Refusal(
                     f"slot {slot.name}: {name} would change from {slot.ad.get(name)} to {ads[slot.name].get(name)}; "
                     f"{hint}"

@@ -1,8 +1,8 @@
 """Preempt dynamic slots for a match with their partitionable slot.
 
-Their claims are killed regardless of their jobs' retirement time, and their resources return to the partitionable slot
-immediately, before the jobs have ended. Source: HTCondor's ``request_claim``, to which the access point passes the
-claims to preempt.
+The claims of the dynamic slots are killed regardless of their jobs' retirement time. Their resources return to the
+partitionable slot immediately, even before the jobs have ended, so that the match can be claimed. Source: HTCondor's
+``request_claim``, to which the access point passes the claims to preempt.
 """
 
 from __future__ import annotations

@@ -106,7 +106,6 @@ class PublishedSlots(SlotAds):
         return Readings(slots=slots) if slots else NOTHING_READ
 
     def _drain_estimates(self, slot: Slot) -> DrainEstimates | None:
-        """Return the machine's drain estimates, which are computed once per machine."""
         if slot.machine not in self._estimates:
             self._estimates[slot.machine] = self.policy_of(slot).estimates()
         return self._estimates[slot.machine]

@@ -1,8 +1,8 @@
 """A slot's ad, including dynamic attributes, as its policy expressions read it.
 
-An ad has two layers: the static ad from the log (``Slot.ad``), which is compiled once per version, and above it the
-dynamic attributes (``DYNAMIC_ATTRIBUTES``). Only those dynamic attributes that the slot's own expressions can read are
-computed, unless the caller requests all.
+An ad has two layers: the static ad from the log (``Slot.ad``), which is compiled once per version, and the dynamic
+attributes (``DYNAMIC_ATTRIBUTES``), which override it. To save time, only those dynamic attributes that the slot's own
+expressions can read are computed, unless the caller requests all.
 """
 
 from __future__ import annotations

@@ -81,8 +81,7 @@ class SlotPolicyEvaluation(PolicyEvaluation):
 
     @property
     def benchmarks_never_ran(self) -> bool:
-        machine = self.state.machines.get(self.slot.machine)
-        return machine is not None and not machine.benchmarked
+        return self._machine is not None and not self._machine.benchmarked
 
     # The machine's backfill
 

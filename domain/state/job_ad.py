@@ -342,7 +342,8 @@ def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
     if event.signal is not None and is_recent:
         description = _SIGNALS.get(event.signal, f"Unknown signal {event.signal}")
         changes["ExitReason"] = quoted(f"died on signal {event.signal} ({description})")
-    if event.outcome == "exited" or _has_eviction_exit(event):
+    has_exit = event.code is not None or event.signal is not None  # older logs lack it for evicted jobs
+    if event.outcome == "exited" or ("VacateReasonCode" in event.changes and has_exit):
         changes["ExitBySignal"] = "true" if event.signal is not None else "false"
         for name, number in (("ExitCode", event.code), ("ExitSignal", event.signal)):
             if number is not None:
@@ -352,10 +353,6 @@ def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
     if event.outcome == "exited":
         changes["ExitStatus"] = "0" if is_recent or event.code is None else str(event.code)
         job.add("NumJobCompletions")
-
-
-def _has_eviction_exit(event: JobExited) -> bool:
-    return "VacateReasonCode" in event.changes and (event.code is not None or event.signal is not None)
 
 
 _SIGNALS = dict(

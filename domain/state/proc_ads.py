@@ -1,8 +1,8 @@
 """The attributes that differ between the jobs of a cluster, compressed: a few bytes per job in the log and in memory.
 
-The columns (attribute -> one text per process) are cut into chunks of ``CHUNK`` processes, which are compressed
-separately, so that one job's attributes require decompressing one chunk. The last chunk is cached, because callers
-usually read one job after another.
+The columns (attribute -> one text per process) are cut into chunks of ``CHUNK`` processes. Each chunk is compressed
+separately, so that reading one job decompresses only one chunk. Because callers usually read one job after another, the
+last chunk is cached.
 """
 
 from __future__ import annotations
