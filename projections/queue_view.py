@@ -126,8 +126,7 @@ class _QueuedCluster:
         job_range = self._ranges[self._firsts[index]]
         return job_range if proc <= job_range.last else None
 
-    def _at(self, proc: int) -> QueuedRange | None:
-        """Return the range that contains this process, or None if it is not in the queue."""
+    def _range_of(self, proc: int) -> QueuedRange | None:
         self.end_bulk()
         job_range = self._known(proc)
         if job_range is None and not self._new:
@@ -137,19 +136,19 @@ class _QueuedCluster:
                 job_range = self._known(proc)
         return job_range
 
-    def _cut(self, proc: int) -> None:
+    def _split_before(self, proc: int) -> None:
         """Split the range that contains both `proc` and the process before it, if there is one."""
-        job_range = self._at(proc)
+        job_range = self._range_of(proc)
         if job_range is not None and job_range.first < proc:
             self.add(QueuedRange(proc, job_range.last, job_range.status, job_range.slot, job_range.changes))
             job_range.last, job_range.altered = proc - 1, True
 
     def single(self, proc: int) -> QueuedRange | None:
         """Split this process from its neighbours, and return its range; None if it is not in the queue."""
-        if self._at(proc) is None:
+        if self._range_of(proc) is None:
             return None
-        self._cut(proc)
-        self._cut(proc + 1)
+        self._split_before(proc)
+        self._split_before(proc + 1)
         return self._ranges[proc]
 
     def drop(self, proc: int) -> None:
@@ -160,9 +159,9 @@ class _QueuedCluster:
     def change(self, first: int, last: int, change: Callable[[QueuedRange], bool]) -> list[QueuedRange]:
         """Apply `change` to all jobs in a range, and merge neighbours that have become equal. Return the ranges that
         leave the queue, for which `change` returns False."""
-        self._at(first - 1)
-        self._cut(first)
-        self._cut(last + 1)
+        self._range_of(first - 1)
+        self._split_before(first)
+        self._split_before(last + 1)
         if not self._new:
             for row in self._connection.execute(_BETWEEN, (self._id, first, last)).fetchall():
                 self._load(*row)
@@ -186,7 +185,7 @@ class _QueuedCluster:
         """Apply ``change`` to several sorted ranges in one pass over the rows."""
         first, last = ranges[0][0], ranges[-1][1]
         for proc in (first - 1, first, last, last + 1):
-            self._at(proc)
+            self._range_of(proc)
         if not self._new:
             for row in self._connection.execute(_BETWEEN, (self._id, first, last)).fetchall():
                 self._load(*row)

@@ -42,8 +42,6 @@ def _text(record: Machine | Slot | dict[str, str]) -> str:
 
 @define
 class _Row:
-    """A slot, and the other columns of its row."""
-
     slot: Slot
     born: int  #: the position of the event that created it
     matched: str = ""  #: the job to which it is matched, until it is claimed
@@ -101,8 +99,7 @@ class SlotsFold:
             self._machines[name] = None if row is None else decode_machine(row[0])
         return self._machines[name]
 
-    def _user(self, event: e.Event, job: str) -> str:
-        """Return the user of an event's job, or an empty string if it is unknown."""
+    def _user_of(self, event: e.Event, job: str) -> str:
         ad = getattr(event, "ad", {})
         if "User" in ad or not job:
             return unquoted(ad.get("User", ""))
@@ -172,15 +169,15 @@ class SlotsFold:
             SLOT_FOLDS[type(event)](row.slot, event, position, user)
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
-        self._fold_slot_event(position, event, self._user(event, str(event.cluster)))
+        self._fold_slot_event(position, event, self._user_of(event, str(event.cluster)))
 
     def on_claim_activated(self, position: int, event: e.ClaimActivated) -> None:
-        self._fold_slot_event(position, event, self._user(event, ""))
+        self._fold_slot_event(position, event, self._user_of(event, ""))
 
     def on_claimed(self, position: int, event: e.ClaimMade | e.ClaimQueued) -> None:
         row = self._slot(event.slot)
         if row is not None:
-            user = self._user(event, "" if event.holder else event.job or row.matched)
+            user = self._user_of(event, "" if event.holder else event.job or row.matched)
             if isinstance(event, e.ClaimMade) or event.job:
                 row.matched = ""
             self._fold_slot_event(position, event, user)

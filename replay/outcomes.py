@@ -122,14 +122,10 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
         elif isinstance(event, e.JobActivated):
             results.set((event.proc,), "running")
         elif isinstance(event, e.JobExited) and event.target == "Completed":
-            results.end(event.proc, process_end(event))
+            results.end(event.proc, ProcessEnd(event.code, event.signal))
         elif isinstance(event, e.JobExited) and event.target:
             results.set((event.proc,), event.target.lower(), _hold_reason(event.target, event.changes))
     return results
-
-
-def process_end(event: e.JobExited) -> ProcessEnd:
-    return ProcessEnd(event.code, event.signal)
 
 
 def _hold_reason(status: str, ad: e.Ad) -> HoldReason | None:

@@ -93,7 +93,6 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
 
 
 def _repeat_poll(result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
-    """Repeat a defragmentation poll on the state before it, if these events are the decision of a poll."""
     for position, logged in group:
         if isinstance(logged, e.DefragPolled):
             result.polls += 1

@@ -250,11 +250,11 @@ def _run_to_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
 
 def _has_failed_job(server: PoolServer, clusters: Sequence[int]) -> bool:
     from ...domain.events import JobExited
-    from ...replay.outcomes import process_end
+    from ...replay.outcomes import ProcessEnd
 
     events = (event for number in clusters for _, event in server.log.read_stream(f"cluster/{number}", server.opened))
     exits = (event for event in events if isinstance(event, JobExited) and event.target == "Completed")
-    return any(process_end(event).failed for event in exits)
+    return any(ProcessEnd(event.code, event.signal).failed for event in exits)
 
 
 def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bool = False) -> int:

@@ -79,7 +79,7 @@ def _on_one_line(value: str) -> str:
     return "".join(letter if letter >= " " else " " for letter in value)
 
 
-class _Running(Struct):
+class _MailProcess(Struct):
     mail: Mail
     program: str
     process: subprocess.Popen[bytes]
@@ -97,7 +97,7 @@ class Mailer(Struct):
     settings: MailSettings = field(default_factory=MailSettings.defaults)
     patience: float = PATIENCE
     _waiting: deque[Mail] = field(default_factory=deque)
-    _running: _Running | None = None
+    _running: _MailProcess | None = None
     _paused_until: float = 0.0
 
     def send(self, mail: Mail) -> None:
@@ -154,7 +154,7 @@ class Mailer(Struct):
             output.close()
             return f"{command[0]}: {error}"
         end = os.pidfd_open(process.pid)
-        self._running = _Running(mail, command[0], process, output, end, time.monotonic() + self.patience)
+        self._running = _MailProcess(mail, command[0], process, output, end, time.monotonic() + self.patience)
         self.watch(end, self._after_exit)
         return ""
 

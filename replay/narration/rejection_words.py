@@ -82,7 +82,6 @@ LIMIT_OF_ONE = {"share": "slots"}
 
 
 def _fill_template(table: str, name: str, reason: e.Unmatched, holder_texts: Sequence[str] = ()) -> str:
-    """Return the text of a table for an obstacle; empty if the table lacks it."""
     template = REJECTIONS[table].get(name, "")
     allowed_cores, cores, used_amount = _cores(reason.allowed), _cores(reason.used), f"{reason.used:g}"
     limits = "a concurrency limit is" if len(reason.reached) == 1 else "concurrency limits are"

@@ -134,8 +134,6 @@ def _value(ad: ClassAd, name: str, context: Context) -> Value | None:
 
 
 def _refusing_condition(slot: ClassAd, job_ad: ClassAd, context: Context) -> ValuedClause | None:
-    """Return the condition of a slot's START or Requirements that keeps the job out at all times; None if there is
-    none."""
     names = [name for name in ("Start", "Requirements") if name in slot]
     clauses = [clause for name in names for clause in explain(slot[name], slot, job_ad, context)]
     refusing = (c for c in clauses if not is_satisfied(c.value) and not _changes_with_time(c.expression, slot))

@@ -47,7 +47,7 @@ class Deaths:
     _machine_names: dict[str, list[str]] = field(factory=dict)
     """For each daemon, the machines whose logs show that it runs there."""
 
-    def of_run(
+    def in_run(
         self,
         slot: str,
         job: str,
@@ -66,34 +66,34 @@ class Deaths:
         schedd
         :param is_logged: whether the access point logged the end, and so was running then
         """
-        death = _of_starter(slot, job, ended, run) or (self._of_startd(slot, began, ended) if slot else None)
+        death = _starter_death(slot, job, ended, run) or (self._startd_death(slot, began, ended) if slot else None)
         if death is not None:
             return death
         schedd_records = self._schedd_records(job)
-        if (death := _of_shadow(job, began, ended, schedd_records)) is not None:
+        if (death := _shadow_death(job, began, ended, schedd_records)) is not None:
             return death
         since = max(began, attended, _takeover_time(job, began, ended, schedd_records))
         known_until = ended + LATER if is_logged else EVER
-        return next((death for death in self._of_schedd(job, since, ended) if death.at <= known_until), None)
+        return next((death for death in self._schedd_deaths(job, since, ended) if death.at <= known_until), None)
 
-    def of_schedd(self, job: str, since: int, restart_at: int) -> Death | None:
+    def last_schedd_death(self, job: str, since: int, restart_at: int) -> Death | None:
         """Return the last death since an instant of a schedd that was running again by `restart_at`, or of the master
         whose death made the schedd exit."""
         since -= SECOND  # a run may start in the second in which its schedd dies
-        deaths = [death for death in self._of_schedd(job, since, restart_at) if death.at <= restart_at + LATER]
+        deaths = [death for death in self._schedd_deaths(job, since, restart_at) if death.at <= restart_at + LATER]
         gone = [death for death in self._masters_of("schedd", since) if death.at <= restart_at + LATER]
         return max([*deaths, *gone], key=lambda death: death.at, default=None)
 
-    def of_forgetting(self, job: str, at: int, restart_at: int) -> Death | None:
+    def death_before_repetition(self, job: str, at: int, restart_at: int) -> Death | None:
         """Return the death of a schedd soon after it changed a job and soon before it repeated the change, because the
         end of its job_queue.log had not been written to disk."""
-        for death in self._of_schedd(job, at - SECOND, restart_at):
+        for death in self._schedd_deaths(job, at - SECOND, restart_at):
             if (death.since or death.at) <= at + UNSAVED and death.at - LATER <= restart_at <= death.at + AFTERWARDS:
                 return death
         return None
 
-    def _of_schedd(self, job: str, since: int, until: int) -> Iterator[Death]:
-        return self._on_machines("schedd", since, until, lambda: self._schedd_records(job))
+    def _schedd_deaths(self, job: str, since: int, until: int) -> Iterator[Death]:
+        return self._deaths_on_all("schedd", since, until, lambda: self._schedd_records(job))
 
     def while_waiting(self, since: int) -> list[Death]:
         """Return the last death since an instant of each daemon needed to match a job (negotiator, collector, master),
@@ -102,7 +102,7 @@ class Deaths:
         for daemon in ("negotiator", "collector", "master"):
             read: Reader = partial(self._read, "negotiator") if daemon == "negotiator" else list
             last_deaths.append(
-                max(self._on_machines(daemon, since, EVER, read), key=lambda death: death.at, default=None)
+                max(self._deaths_on_all(daemon, since, EVER, read), key=lambda death: death.at, default=None)
             )
         return sorted((death for death in last_deaths if death is not None), key=lambda death: -death.at)
 
@@ -140,9 +140,9 @@ class Deaths:
             ]
         return self._clusters[cluster]
 
-    def _of_startd(self, slot: str, began: int, ended: int) -> Death | None:
+    def _startd_death(self, slot: str, began: int, ended: int) -> Death | None:
         return next(
-            self._on_machine("startd", self._machine(slot), began, ended, lambda: self.slots.records(slot)), None
+            self._deaths_on("startd", self._machine(slot), began, ended, lambda: self.slots.records(slot)), None
         )
 
     def _machine(self, slot: str) -> str:
@@ -153,18 +153,17 @@ class Deaths:
         until = self.slots.until
         return [record for record in self.log.read_stream(stream) if until is None or record[1].at <= until]
 
-    def _on_machines(self, daemon: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
+    def _deaths_on_all(self, daemon: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
         for machine in self._machines_of(daemon):
-            yield from self._on_machine(daemon, machine, began, ended, read_records)
+            yield from self._deaths_on(daemon, machine, began, ended, read_records)
 
     def _machines_of(self, daemon: str) -> list[str]:
-        """Return the machines on which a daemon in `_LOG_KINDS` may run."""
         if daemon not in self._machine_names:
             kinds = (_LOG_KINDS[daemon], _LOG_KINDS["master"])
             self._machine_names[daemon] = sorted({place.machine for place in self.places.all() if place.kind in kinds})
         return self._machine_names[daemon]
 
-    def _on_machine(self, daemon: str, machine: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
+    def _deaths_on(self, daemon: str, machine: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
         """Yield a daemon's deaths on a machine within a time: those that its master logged, and restarts without such a
         record."""
         death_reports = [report for report in self._reports(machine, daemon) if _status(report[1]) == "died"]
@@ -192,7 +191,7 @@ class Deaths:
                 continue
             last_records = self._by_master(machine) if daemon == "master" else read_records()
             earlier_records = [*same, *(r for r in last_records if r[0] < position and self._same_log(r[1], event))]
-            if not earlier_records or self._gap(max(earlier_records, key=lambda record: record[0])[1], event):
+            if not earlier_records or self._has_gap(max(earlier_records, key=lambda record: record[0])[1], event):
                 continue
             last = max((record for _, record in earlier_records), key=lambda record: record.at)
             if last.at <= ended + LATER:
@@ -201,7 +200,7 @@ class Deaths:
     def _same_log(self, event: e.Event, other_event: e.Event) -> bool:
         return self.places.chain(event.stimulus) == self.places.chain(other_event.stimulus)
 
-    def _gap(self, event: e.Event, other_event: e.Event) -> bool:
+    def _has_gap(self, event: e.Event, other_event: e.Event) -> bool:
         first_place, last_place = place_of(event.stimulus), place_of(other_event.stimulus)
         if first_place is None or last_place is None:
             return True
@@ -226,7 +225,7 @@ def kill_reason(event: e.Event) -> str:
     return status_text if "signal" in status_text else ""
 
 
-def _of_shadow(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> Death | None:
+def _shadow_death(job: str, began: int, ended: int, records: Iterable[e.LoggedEvent]) -> Death | None:
     """Return the death of a run's shadow by a signal. A shadow that is older than the run belonged to an earlier
     run."""
     earlier: set[str] = set()
@@ -257,7 +256,7 @@ def _takeover_time(job: str, began: int, ended: int, records: Iterable[e.LoggedE
     return max(taken_up.values(), default=0)
 
 
-def _of_starter(slot: str, job: str, ended: int, run: Sequence[e.LoggedEvent]) -> Death | None:
+def _starter_death(slot: str, job: str, ended: int, run: Sequence[e.LoggedEvent]) -> Death | None:
     """Return the death of a starter by a signal, unless its startd killed it because it did not exit."""
     for position, event in run:
         if (

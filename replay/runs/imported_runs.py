@@ -79,10 +79,10 @@ class ImportedRuns:
 
     def explained_runs(self, records: Records, at: int | None) -> list[JobRun]:
         deaths = Deaths(self.log, PlaceNames(self.log), SlotRecords(self.log, at), self.zone)
-        pairs = self._pairs(records)
+        pairs = self._runs_with_hints(records)
         return [_with_cause(run, hints, deaths) if run.outcome in (EVICTED, ENDED) else run for run, hints in pairs]
 
-    def _pairs(self, records: Records) -> list[tuple[JobRun, Hints]]:
+    def _runs_with_hints(self, records: Records) -> list[tuple[JobRun, Hints]]:
         jobs = {job: kept for job, kept in records.records_by_job.items() if not self._is_outside(kept)}
         pairs = [pair for job, job_records in jobs.items() for pair in self._runs_of_job(records, job, job_records)]
         self.unknown.silent = not pairs and not records.is_past and len(jobs) == len(records.records_by_job)
@@ -188,7 +188,7 @@ class _ImportedJobRuns:
         runs = _distinct_runs(sorted(started_runs, key=lambda run: run.began or 0))
         run_hints: list[tuple[JobRun, Hints]] = []
         for number, known_run in enumerate(runs, 1):
-            end, outcome = self._end(known_run, number == len(runs))
+            end, outcome = self._find_end(known_run, number == len(runs))
             # A completed job has an entry 005.
             if number < len(runs) and (end is None or (known_run.logged and outcome == ENDED)):
                 end, outcome = runs[number].began if end is None else end, EVICTED
@@ -221,7 +221,7 @@ class _ImportedJobRuns:
         hole_times = (at for chain in chains for at in self.records.holes.get(chain, ()) if at >= (run.began or 0))
         return min(hole_times, default=None)
 
-    def _end(self, run: _CombinedRun, is_last: bool) -> tuple[int | None, str]:
+    def _find_end(self, run: _CombinedRun, is_last: bool) -> tuple[int | None, str]:
         """Return when a run ended (None: no record shows it), and how it ended."""
         end_statement = self.facts.get("ended")
         # A completed job may run again by mistake.
@@ -359,8 +359,6 @@ def _begin_time(same_runs: Sequence[RecordedRun], facts: dict[str, Statement]) -
 
 
 def _run_ends(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd], list[ImportedRunEnd]]:
-    """Return the end of each run in the job event logs, by the id() of the run, and the ends of runs whose start is
-    missing from these logs."""
     run_ends: dict[int, ImportedRunEnd] = {}
     orphan_ends: list[ImportedRunEnd] = []
     for account in accounts:
@@ -422,7 +420,7 @@ def _with_cause(run: JobRun, hints: Hints, deaths: Deaths) -> JobRun:
     causes = [cause for cause in (hints.code, *map(cause_of_reason, reasons), *hints.entry_causes) if cause is not None]
     cause = best_cause(causes)
     find_death = partial(
-        deaths.of_run, run.slot, run.job, run.began, run.ended, slot_moves, hints.attended, is_logged=hints.entries
+        deaths.in_run, run.slot, run.job, run.began, run.ended, slot_moves, hints.attended, is_logged=hints.entries
     )
     death = find_death() if cause.is_weak else None
     if death is not None:

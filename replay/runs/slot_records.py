@@ -94,7 +94,11 @@ class SlotRecords:
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
         """Return the first job that was started between two instants on a slot or on a dynamic slot created from it;
         None if their logs show none."""
-        jobs = (begun for name in self._parts(slot) if (begun := self._first_begun(name, since, until)) is not None)
+        jobs = (
+            begun
+            for name in self._with_dynamic_slots(slot)
+            if (begun := self._first_begun(name, since, until)) is not None
+        )
         return min(jobs, key=lambda begun: begun.at, default=None)
 
     def was_used(self, slot: str, at: int) -> bool:
@@ -115,7 +119,7 @@ class SlotRecords:
         self.records(slot)
         return self._first_begun(slot, since, until)
 
-    def _parts(self, slot: str) -> Iterator[str]:
+    def _with_dynamic_slots(self, slot: str) -> Iterator[str]:
         """Yield the slot and the dynamic slots created from it, which a startd gives the lowest free number."""
         yield slot
         name, _, host = slot.partition("@")

@@ -259,9 +259,9 @@ def _read_step(
     if first_word == "reconfigure":
         return _read_reconfigure(step, other_words, sources, context)
     if ASSIGNED.fullmatch(first_word):
-        return _read_unread(step, words)
+        return _read_readings(step, words)
     if other_words and (_SLOT.fullmatch(first_word) or first_word in context.machines):
-        return _read_unread(_with_subject(step, first_word, context), other_words)
+        return _read_readings(_with_subject(step, first_word, context), other_words)
     known_words = [*VERBS, *OTHERS, *context.machines, "every"]
     hint = did_you_mean(first_word, known_words, f"write {READ}, or one of {_EVERY}")
     raise ValueError(f"{first_word!r} is not a valid step; {hint}")
@@ -277,7 +277,7 @@ def _with_subject(step: ScenarioStep, subject: str, context: StatementContext) -
     return evolve(step, thing=f"{name}@{machine or next(iter(context.machines))}")
 
 
-def _read_unread(step: ScenarioStep, words: list[str]) -> ScenarioStep:
+def _read_readings(step: ScenarioStep, words: list[str]) -> ScenarioStep:
     readings: dict[str, str] = {}
     for word in words:
         assignment = ASSIGNED.fullmatch(word)
@@ -301,7 +301,6 @@ def _read_unread(step: ScenarioStep, words: list[str]) -> ScenarioStep:
 
 
 def _read_verb(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
-    """Parse a line whose first word is one of ``VERBS``, according to its row in the table."""
     verb = VERBS[step.verb]
     step, words = _take_subject(step, _join_by_user(words), context)
     flags: list[str] = []
@@ -342,7 +341,6 @@ def _join_by_user(words: list[str]) -> list[str]:
 
 
 def _take_subject(step: ScenarioStep, words: list[str], context: StatementContext) -> tuple[ScenarioStep, list[str]]:
-    """Consume the object of the line, which is its first word."""
     kind = VERBS[step.verb].thing
     first_word = words[0] if words and not ASSIGNED.fullmatch(words[0]) else ""
     if not kind:

@@ -63,8 +63,6 @@ class _Beneficiary(NamedTuple):
 
 @define
 class _Slot:
-    """A slot: its last beneficiary, its weight, and its evictions."""
-
     beneficiary: _Beneficiary | None = None
     gone: bool = False  #: whether the beneficiary no longer waits
     weight: int = 1000
@@ -146,7 +144,6 @@ class _PreemptionReader:
         return self.users.get(int(number), "") if number.isdecimal() else ""
 
     def _forget_beneficiary(self, name: str) -> None:
-        """Record that the slot's beneficiary no longer waits, so the freed resources were not used."""
         slot = self._slot(name)
         for number in slot.open:
             self.evictions[number] = evolve(self.evictions[number], used=UNUSED)

@@ -75,7 +75,7 @@ def sums(
     finest_time = max((_OF_TIMES[name] for name in groups if name in _OF_TIMES), default=0)
     for run in runs:
         is_counted = False
-        for begin, end in _parts(run, since, until, zone, finest_time):
+        for begin, end in _window_parts(run, since, until, zone, finest_time):
             day = _date_of(begin, zone).isoformat() if finest_time else ""
             key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: _OF_TIMES[name]] for name in groups)
             rows.setdefault(key, Sum()).add(run, begin, end)
@@ -84,7 +84,7 @@ def sums(
     return rows, total
 
 
-def _parts(run: JobRun, since: int, until: int, zone: tzinfo, finest_time: int) -> Iterator[tuple[int, int]]:
+def _window_parts(run: JobRun, since: int, until: int, zone: tzinfo, finest_time: int) -> Iterator[tuple[int, int]]:
     """Yield the parts of the window that a run overlaps: the whole window, or its days or months."""
     if not finest_time:
         yield since, until

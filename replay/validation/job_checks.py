@@ -24,7 +24,6 @@ from .judged_pool import KEPT_OF_CLUSTER, MOST_JOBS, NAMES, NUMBERS, JudgedPool,
 from .submission_checks import check_number, judge_submission
 
 IDLE = NUMBERS["Idle"]
-_RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 _NONE = 255
 
 

@@ -20,9 +20,9 @@ from .job_policy_checks import check_cool_down, check_policy_cause, check_start_
 from .judged_pool import NUMBERS, JudgedPool, job_name, rule, rule_of
 from .transition_rules import NEEDS, OUTCOMES
 
+_RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 LOST = "lost"  #: the outcome of a job whose process vanished without a record
 READY = ("Claimed/Idle", "Claimed/Busy")  #: a slot's state and activity when a job starts, together with row 11
-_RUNNING_NUMBERS = frozenset(NUMBERS[name] for name in RUNS)
 
 
 def check_drain_counted(pool: JudgedPool, slot: Slot) -> None:

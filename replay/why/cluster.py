@@ -51,20 +51,20 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
     facts = {"cluster": str(cluster), "jobs": counted(len(results.status), "job"), "counts": outcome_text([results])}
     cause, stimulus = (last_event.cause, last_event.stimulus) if last_event else ("reported", "")
     head = Sentence(last_event.at if last_event else at or 0, position, "cluster", facts, cause, stimulus)
-    first_answers = _of_the_first(log, cluster, results, at, zone)
+    first_answers = _first_job_answers(log, cluster, results, at, zone)
     first_lines = [job_answer.lines[0] for job_answer in first_answers]
-    steps = [*_missing(log, events, results, at, zone), *first_lines, *_more_of(first_answers)]
+    steps = [*_missing_records(log, events, results, at, zone), *first_lines, *_later_lines(first_answers)]
     advice = first_answers[0].lines[-1] if first_answers and first_answers[0].lines[-1].code in ADVICE else None
     return answer(head, steps, advice, [sentence for job_answer in first_answers for sentence in job_answer.life])
 
 
-def _more_of(answers: Sequence[Answer]) -> Iterator[Sentence]:
+def _later_lines(answers: Sequence[Answer]) -> Iterator[Sentence]:
     """Yield the second lines of the answers, then the third ones and so on, without advice."""
     for lines in zip_longest(*(job_answer.lines[1:] for job_answer in answers)):
         yield from (line for line in lines if line is not None and line.code not in ADVICE)
 
 
-def _missing(
+def _missing_records(
     log: EventStore, events: Sequence[e.LoggedEvent], results: Outcomes, at: int | None, zone: tzinfo
 ) -> Iterator[Sentence]:
     """Yield a sentence about missing records if jobs may have ended in the gap: every log with the cluster has a gap
@@ -95,7 +95,7 @@ def _missing(
     )
 
 
-def _of_the_first(log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
+def _first_job_answers(log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
     kinds = ("failed", "held", *([] if results.first("running") is not None else ["idle"]))
     procs = (results.first(status) for status in kinds)
     return [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
@@ -111,11 +111,11 @@ def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: 
 def outcomes(log: EventStore, cluster: int, at: int | None = None) -> Outcomes:
     """Return the outcomes of a cluster's jobs as of the instant `at`, in the pool's own log or an imported one."""
     if is_imported(log):
-        return _of_records(log, cluster, at)
+        return _outcomes_of_records(log, cluster, at)
     return outcomes_of(event for _, event in until(log.read_stream(f"cluster/{cluster}"), at))
 
 
-def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
+def _outcomes_of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
     results = Outcomes()
     records: dict[int, list[Record]] = {}
     events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
@@ -125,15 +125,15 @@ def _of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
         record = record_of(position, event)
         records.setdefault(event.proc, []).append(record)
         if isinstance(event, e.JobLogged):
-            _take(results, event.proc, record)
-    _take_runs(log, cluster, at, results, records)
+            _update_with_entry(results, event.proc, record)
+    _update_with_runs(log, cluster, at, results, records)
     for proc, ad in ads_of_cluster(log, "history", cluster):
         departure = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
         if results.status.get(proc) not in _OVER and (at is None or departure <= at):
-            _take_ad(results, proc, ad)
+            _update_with_ad(results, proc, ad)
     for proc, ad in ads_of_queue(log, cluster, at).items():
         if proc not in results.status or (results.status[proc] in _OPEN and ad.has_left):
-            _take_ad(results, proc, ad)
+            _update_with_ad(results, proc, ad)
     reported_procs = {event.proc for _, event in events if isinstance(event, e.JobReported) and event.proc >= 0}
     results.set(sorted(reported_procs - results.status.keys()), UNKNOWN_STATE)
     return results
@@ -144,7 +144,7 @@ _BECOMES = {"0": "idle", "1": "running", "4": "idle", "7": "idle", "9": "removed
 """A job event log entry -> the job's status after it."""
 
 
-def _take(results: Outcomes, proc: int, record: Record) -> None:
+def _update_with_entry(results: Outcomes, proc: int, record: Record) -> None:
     facts = record.facts
     if record.what == "5":
         code, signal = facts.get("code", ""), facts.get("signal", "")
@@ -156,7 +156,7 @@ def _take(results: Outcomes, proc: int, record: Record) -> None:
         results.set((proc,), _BECOMES[record.what])
 
 
-def _take_runs(
+def _update_with_runs(
     log: EventStore, cluster: int, at: int | None, results: Outcomes, records: dict[int, list[Record]]
 ) -> None:
     """Update the outcomes with runs whose start or end is missing from the job event logs. A job in such a log counts
@@ -180,8 +180,7 @@ def _number(text: str) -> int | None:
     return int(text) if text.lstrip("-").isdecimal() else None
 
 
-def _take_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
-    """Update a job's outcome with its last ad in the history or the schedd's table."""
+def _update_with_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
     status = _NAMES.get(ad.number("JobStatus"), UNKNOWN_STATE)
     if status == "completed":
         signalled = ad.text("ExitBySignal").lower() == "true"

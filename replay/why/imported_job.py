@@ -41,11 +41,11 @@ from .job_records import (
     ads_of_job,
     ads_of_life,
     ads_of_queue,
-    among,
     cool_downs,
     gaps_of,
     last_life,
     records_of,
+    with_reports,
 )
 from .match_runs import is_match, same_user
 from .unknown_thing import unknown_job
@@ -85,7 +85,7 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
         ),
         key=lambda run: run.began,
     )
-    for record in among(records, missing_steps(job, records)):
+    for record in with_reports(records, missing_steps(job, records)):
         read_record(job, record)
     add_collected(job)
     if job.status not in HAS_LEFT and not any(ad.has_left for ad in job.ads):
@@ -141,14 +141,14 @@ def read_ads(job: ImportedJob) -> None:
         if not job.status:
             job.set_status("idle", sentence)
     if not job.began and not job.logged:
-        _runs_of_ads(job)
+        _add_starts_of_ads(job)
     left_ads = [ad for ad in job.ads if ad.has_left]
     if left_ads and job.status not in HAS_LEFT:
-        _left(job, left_ads[-1])
+        _add_departure(job, left_ads[-1])
     listed_ads = [ad for ad in job.ads if ad.kind in LISTS and (job.at is None or ad.at <= job.at)]
     if listed_ads and not left_ads and job.last < listed_ads[-1].at:
-        _shown(job, listed_ads[-1])
-    _cool_down(job)
+        _add_listed_status(job, listed_ads[-1])
+    _note_cool_down(job)
 
 
 def _add_from_ad(job: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) -> Sentence:
@@ -156,8 +156,7 @@ def _add_from_ad(job: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) 
     return job.add_cited(Place(at, ad.position, ad.stimulus), code, **facts)
 
 
-def _runs_of_ads(job: ImportedJob) -> None:
-    """Add the starts of runs that only ads record."""
+def _add_starts_of_ads(job: ImportedJob) -> None:
     runs: dict[int, tuple[JobAd, str]] = {}
     for ad in job.ads:
         begin_time = ad.when("JobCurrentStartDate")
@@ -169,8 +168,7 @@ def _runs_of_ads(job: ImportedJob) -> None:
         job.set_status("running", _add_from_ad(job, ad, begin_time, "started", slot=slot))
 
 
-def _left(job: ImportedJob, ad: JobAd) -> None:
-    """Add how the job left the queue according to its ad in the history or the schedd's table."""
+def _add_departure(job: ImportedJob, ad: JobAd) -> None:
     at = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus") or ad.at
     if job.at is not None and at > job.at:
         return
@@ -186,8 +184,7 @@ def _left(job: ImportedJob, ad: JobAd) -> None:
         job.set_status("completed", _add_from_ad(job, ad, at, "exited", slot=job.last_slot(), how=ending))
 
 
-def _shown(job: ImportedJob, ad: JobAd) -> None:
-    """Add the job's status in a queue listing that is later than all other records."""
+def _add_listed_status(job: ImportedJob, ad: JobAd) -> None:
     status, status_text = SHOWN.get(ad.number("JobStatus"), ("", ""))
     if status_text and status != job.status:
         host, hold = ad.text("RemoteHost"), ad.text("HoldReason")
@@ -198,8 +195,7 @@ def _shown(job: ImportedJob, ad: JobAd) -> None:
         job.set_status(status, _add_from_ad(job, ad, ad.at, "listed", **facts))
 
 
-def _cool_down(job: ImportedJob) -> None:
-    """Note until when an idle job cools down."""
+def _note_cool_down(job: ImportedJob) -> None:
     if job.status != "idle" or job.since is None:
         return
     times = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in job.ads if not ad.has_left]
@@ -218,7 +214,7 @@ def situation(job: ImportedJob) -> Situation:
     since = job.since or job.chain[-1]
     steps = [since]
     if job.status == IDLE:
-        steps += [job.refused or job.cools or _others_refused(job, since), *_deaths_while_waiting(job, since)]
+        steps += [job.refused or job.cools or _rejection_of_cluster(job, since), *_deaths_while_waiting(job, since)]
     if job.status == RUNNING and job.lost is not None:
         steps += [job.restated(job.lost, "unconnected", when=instant(job.lost.at, job.zone)), job.lost]
     if job.status == RUNNING and job.size is not None:
@@ -231,7 +227,7 @@ def situation(job: ImportedJob) -> Situation:
     return Situation(f"job_{job.status or 'unknown'}", steps, advice, advice_facts)
 
 
-def _others_refused(job: ImportedJob, since: Sentence) -> Sentence:
+def _rejection_of_cluster(job: ImportedJob, since: Sentence) -> Sentence:
     """Return a sentence about the negotiator's last rejection of another job of the cluster since the job became idle,
     or a sentence that there was none."""
     last_rejection = job.matches.last_rejected

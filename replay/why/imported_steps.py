@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Final
 
 from ...domain import events as e
@@ -46,7 +47,7 @@ def read_record(job: ImportedJob, record: Record) -> None:
 def add_forgotten_step(job: ImportedJob, record: Record) -> None:
     """Add that the schedd repeats or reverts a step, because it died and lost the end of its job_queue.log."""
     assert job.since is not None
-    death = job.deaths.of_forgetting(job.name, job.since.at, record.at)
+    death = job.deaths.death_before_repetition(job.name, job.since.at, record.at)
     if death is not None:
         job.add_cited(record, "schedd_forgot", status=job.status, died=death)
 
@@ -91,7 +92,7 @@ def on_ended(job: ImportedJob, record: Record) -> None:
     facts = {"slot": job.last_slot(), "how": ending or "no exit code"}
     facts["ran"] = job.run_time(record.at) if job.slot else ""
     places = [seen_end.stimulus for seen_end in exits]
-    sentence = job.add_cited(record, "exited", *places, used=_usage(record, job.size), also=citations, **facts)
+    sentence = job.add_cited(record, "exited", *places, used=_usage_text(record, job.size), also=citations, **facts)
     job.set_status("completed", sentence)
 
 
@@ -108,7 +109,7 @@ def _history_disagrees(job: ImportedJob, end_text: str) -> str:
     return f"; but {KINDS[ad.kind].name} says {ad_end} ({job.places.name(ad.stimulus)})"
 
 
-def _done(code: str, status: str) -> Step:
+def _hold_or_removal_step(code: str, status: str) -> Step:
     """Return the step for a hold, release or removal with a reason. If the job is on a slot, this ends its run."""
 
     def read(job: ImportedJob, record: Record) -> None:
@@ -121,14 +122,14 @@ def _done(code: str, status: str) -> Step:
 
 
 def on_suspended(job: ImportedJob, record: Record) -> None:
-    _stopped(job, record, "suspended", "suspended", moves(job.run, "Suspended"))
+    _add_suspension(job, record, "suspended", "suspended", moves(job.run, "Suspended"))
 
 
 def on_resumed(job: ImportedJob, record: Record) -> None:
-    _stopped(job, record, "running", "continued", moves_from(job.run, "Suspended"))
+    _add_suspension(job, record, "running", "continued", moves_from(job.run, "Suspended"))
 
 
-def _stopped(
+def _add_suspension(
     job: ImportedJob, record: Record, status: str, code: str, slot_moves: list[tuple[int, e.SlotTransitioned]]
 ) -> None:
     near_moves = [event for _, event in slot_moves if abs(event.at - record.at) <= 5 * SECOND]
@@ -142,11 +143,7 @@ def on_measured(job: ImportedJob, record: Record) -> None:
     job.size = record
 
 
-def on_exception(job: ImportedJob, record: Record) -> None:
-    _gave_up(job, record, "shadow_gave_up")
-
-
-def _gave_up(job: ImportedJob, record: Record, code: str) -> None:
+def _add_failed_shadow(job: ImportedJob, record: Record, code: str) -> None:
     """Add that the job's shadow gave up. If a daemon's death is known, it is cited instead of the slot's log."""
     run, reason = job.ended_by(record), record.facts.get("reason", "")
     why_facts, citations = job.end_facts(run, record.at)
@@ -169,10 +166,6 @@ def on_reconnected(job: ImportedJob, record: Record) -> None:
     job.set_status("running", job.add_cited(record, "shadow_found", slot=job.slot))
 
 
-def on_not_reconnected(job: ImportedJob, record: Record) -> None:
-    _gave_up(job, record, "shadow_did_not_find")
-
-
 def add_gap(job: ImportedJob, position: int, gap: e.SourceGap) -> None:
     """Add that records are missing, unless the gap is after the job's last record."""
     at = gap.since or gap.at
@@ -188,8 +181,7 @@ FORGOTTEN: Final = {"held": frozenset({BEGIN, "12"}), "completed": _AFTER_THE_EN
 """A status -> the entries that a schedd writes only if it has forgotten that status."""
 
 
-def _usage(record: Record, size: Record | None) -> str:
-    """Format a job's CPU time from the entry of its end, and its memory from the last entry 006."""
+def _usage_text(record: Record, size: Record | None) -> str:
     cpu = sum(int(record.facts.get(name, "0")) for name in ("user_cpu", "system_cpu"))
     resident = size.facts.get("resident", "") if size is not None else ""
     return resources(cpu, int(resident) if resident.isdecimal() else 0)
@@ -234,7 +226,7 @@ def _add_fruitless_matches(life: ImportedJob) -> None:
     """Add the collected matches: one sentence for each match after which the job ran on the slot according to the
     slot's log, and summaries of the others."""
     matches, life.fruitless_matches = life.fruitless_matches, []
-    own_matches = [match for match in matches if _ran_by(life, match)]
+    own_matches = [match for match in matches if _ran_after(life, match)]
     for match in own_matches:
         life.reported_positions.add(match.position)
         life.add_match(match)
@@ -246,7 +238,7 @@ def _add_fruitless_matches(life: ImportedJob) -> None:
         life.add_cited(Place(at, last_record.position, last_record.stimulus), sort.code, *stimuli, **sort.facts)
 
 
-def _ran_by(job: ImportedJob, match: Record) -> bool:
+def _ran_after(job: ImportedJob, match: Record) -> bool:
     begun_job = run_after(job.slots, match.facts, match.at)
     return begun_job is not None and begun_job.job == job.name
 
@@ -366,24 +358,24 @@ _STEPS: Final[dict[str, Step]] = {
     "4": on_evicted,
     "5": on_ended,
     "6": on_measured,
-    "7": on_exception,
-    "9": _done("removed", REMOVED),
+    "7": partial(_add_failed_shadow, code="shadow_gave_up"),
+    "9": _hold_or_removal_step("removed", REMOVED),
     "10": on_suspended,
     "11": on_resumed,
-    "12": _done("held", HELD),
-    "13": _done("released", IDLE),
+    "12": _hold_or_removal_step("held", HELD),
+    "13": _hold_or_removal_step("released", IDLE),
     "22": on_disconnected,
     "23": on_reconnected,
-    "24": on_not_reconnected,
+    "24": partial(_add_failed_shadow, code="shadow_did_not_find"),
     "matched": on_matched,
     "rejected": on_rejected,
     "shadow_began": on_shadow,
     "shadow_gone": _unless_logged(on_shadow_gone),
     "terminated": _unless_logged(on_terminated),
     "evicting": _unless_logged(on_evicting),
-    "holding": _unless_logged(_done("held", HELD)),
-    "requeuing": _unless_logged(_done("shadow_requeued", IDLE)),
-    "removing": _unless_logged(_done("removed", REMOVED)),
+    "holding": _unless_logged(_hold_or_removal_step("held", HELD)),
+    "requeuing": _unless_logged(_hold_or_removal_step("shadow_requeued", IDLE)),
+    "removing": _unless_logged(_hold_or_removal_step("removed", REMOVED)),
     "process_ended": on_process_ended,
     BEGUN: on_begun_there,
     OVER: on_over_there,

@@ -54,9 +54,9 @@ def why_job(
         text = f"the log has no job {cluster}.{proc}{moment}: `poolbook q` and `poolbook history` list its jobs"
         raise UnknownThingError(text)
     if job.status == IDLE:
-        situation = _waits(job, NextCycle(lambda: events_until))
+        situation = _idle_situation(job, NextCycle(lambda: events_until))
     else:
-        situation = _SITUATIONS.get(job.status, _is_over)(job)
+        situation = _SITUATIONS.get(job.status, _ended_situation)(job)
     cycles = [step for step in situation.steps if step.code == "refused"]
     sentences = sorted([*job.chain, *cycles], key=lambda sentence: sentence.position)
     advice_facts = {"slot": job.on or job.match, **situation.advice_facts}
@@ -100,35 +100,35 @@ def analyze_rejection(
     return RejectionAnalysis(refusal, job.matched_at, "", limits, "" if is_same_reason else now, reason, lacking_text)
 
 
-def _since(job: OwnJob) -> Sentence:
+def _last_step(job: OwnJob) -> Sentence:
     """Return the step that led to the job's status, or the slot's step with the same cause, which has the evidence."""
     assert job.since is not None
     position, step = job.shown
     return step if step is not None and position == job.since.position else job.since
 
 
-def _why_ended(job: OwnJob) -> list[Sentence]:
-    since = _since(job)
+def _end_steps(job: OwnJob) -> list[Sentence]:
+    since = _last_step(job)
     if since.code in _ENDS and job.step is not None:
         return [since, job.step]
     return [since]
 
 
-def _is_over(job: OwnJob) -> Situation:
+def _ended_situation(job: OwnJob) -> Situation:
     was_removed = job.status == REMOVED
-    steps = [_since(job), *_still_running(job)]
+    steps = [_last_step(job), *_remaining_processes(job)]
     if job.run is not None:
         advice = "forget_it" if was_removed else "wait_for_end"
         return Situation("job_removing" if was_removed else "job_ended", steps, advice)
     if not job.gone and job.status in HAS_LEFT:
         return Situation("job_removed" if was_removed else "job_completed", steps, "drop_from_queue")
-    has_failed = _since(job).facts.get("how", "code 0") not in ("", "code 0")
+    has_failed = _last_step(job).facts.get("how", "code 0") not in ("", "code 0")
     advice = "see_failure" if has_failed else "see_history"
     return Situation("job_removed" if was_removed else "job_completed", steps, advice)
 
 
-def _is_held(job: OwnJob) -> Situation:
-    steps = [*_why_ended(job), *_still_running(job)]
+def _held_situation(job: OwnJob) -> Situation:
+    steps = [*_end_steps(job), *_remaining_processes(job)]
     max_releases, holds = job_limit(job.settings, "SYSTEM_MAX_RELEASES"), job.ad.get("NumHolds", "")
     if max_releases is not None and holds.isdecimal() and 0 <= max_releases < int(holds):
         return Situation("job_held", steps, "release_limit", {"holds": holds, "most": str(max_releases)})
@@ -136,14 +136,14 @@ def _is_held(job: OwnJob) -> Situation:
     return Situation("job_held", steps, "hold_advice", {"advice": advice})
 
 
-def _is_suspended(job: OwnJob) -> Situation:
-    since = _since(job)
+def _suspended_situation(job: OwnJob) -> Situation:
+    since = _last_step(job)
     is_by_policy = step_name(since.code) in (SlotRow.SUSPEND, SlotRow.SUSPEND_RETIRING) or since.cause == "suspend"
     return Situation("job_suspended", [since], "wait_for_continue" if is_by_policy else "continue_it")
 
 
-def _still_running(job: OwnJob) -> list[Sentence]:
-    since = _since(job)
+def _remaining_processes(job: OwnJob) -> list[Sentence]:
+    since = _last_step(job)
     if job.run is not None:
         if job.signalled is not None:
             return [job.about_now("exit_requested", slot=job.run.slot, when=instant(job.signalled.at, job.zone))]
@@ -157,17 +157,17 @@ def _still_running(job: OwnJob) -> list[Sentence]:
     return sentences
 
 
-def _waits(job: OwnJob, next_cycle: NextCycle) -> Situation:
-    earlier_steps = [step for step in _why_ended(job) if step.code != "submitted"]
+def _idle_situation(job: OwnJob, next_cycle: NextCycle) -> Situation:
+    earlier_steps = [step for step in _end_steps(job) if step.code != "submitted"]
     if job.run is not None:
-        return Situation("job_idle", [*_still_running(job), *earlier_steps], "wait_for_end")
+        return Situation("job_idle", [*_remaining_processes(job), *earlier_steps], "wait_for_end")
     if job.reservation is not None:
         earlier_steps.insert(0, job.reservation)
         if job.reservation.code == "reserved":
             return Situation("job_idle", earlier_steps, "wait_for_room")
     if job.match:
         return Situation("job_idle", [job.about_now("is_matched", slot=job.match), *earlier_steps], "wait_for_start")
-    deferral = _is_deferred(job)
+    deferral = _deferral_situation(job)
     if deferral is not None:
         return deferral._replace(steps=[*deferral.steps, *earlier_steps])
     start = START_SETTINGS.get(job.ad.get("JobUniverse", ""))
@@ -177,15 +177,15 @@ def _waits(job: OwnJob, next_cycle: NextCycle) -> Situation:
         )
     refusal = job.refusals.current(job.name, job.ad, job.zone, next_cycle)
     if refusal is not None:
-        return _is_refused(job, refusal, next_cycle, [*_retiring(job, next_cycle), *earlier_steps])
+        return _rejected_situation(job, refusal, next_cycle, [*_retiring_slots(job, next_cycle), *earlier_steps])
     last_cycle = job.refusals.last
-    if last_cycle is None or last_cycle[0] < _since(job).position:
+    if last_cycle is None or last_cycle[0] < _last_step(job).position:
         return Situation("job_idle", [job.about_now("no_cycle"), *earlier_steps], "wait_for_cycle")
     others_first = job.about_now("others_first", when=instant(last_cycle[1], job.zone))
     return Situation("job_idle", [others_first, *earlier_steps], "wait_for_cycle")
 
 
-def _is_deferred(job: OwnJob) -> Situation | None:
+def _deferral_situation(job: OwnJob) -> Situation | None:
     """Return the situation of a job with a deferral time whose Requirements are false until a later time; None if they
     are not."""
     if DEFERRAL_TIME not in job.ad:
@@ -202,7 +202,7 @@ def _is_deferred(job: OwnJob) -> Situation | None:
     return Situation("job_idle", [job.about_now("deferred_until", **facts)], "wait_for_time")
 
 
-def _retiring(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
+def _retiring_slots(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
     """Return a sentence about the slot that the job would get if the job there had no retirement time left; empty if
     there is no such slot."""
     refused_match = job.refusals.last_of(job.name, job.ad)
@@ -210,7 +210,9 @@ def _retiring(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
     return [] if slot is None else [job.about_now("others_retire", slot=slot[0], until=instant(slot[1], job.zone))]
 
 
-def _is_refused(job: OwnJob, refused: Rejection, next_cycle: NextCycle, earlier_steps: list[Sentence]) -> Situation:
+def _rejected_situation(
+    job: OwnJob, refused: Rejection, next_cycle: NextCycle, earlier_steps: list[Sentence]
+) -> Situation:
     slot_misfit = _find_misfit(job, refused.reason, next_cycle)
     if slot_misfit is not None:
         short_text, full_text = short_misfit(slot_misfit), misfit_text(slot_misfit)
@@ -243,7 +245,7 @@ def _find_misfit(life: OwnJob, reason: e.Unmatched | None, next_cycle: NextCycle
     return misfit(life.ad, next_cycle.slots(), life.at // SECOND)
 
 
-def _runs(job: OwnJob) -> Situation:
+def _running_situation(job: OwnJob) -> Situation:
     assert job.run is not None
     steps = []
     if job.signalled is not None:
@@ -256,7 +258,7 @@ def _runs(job: OwnJob) -> Situation:
     elif job.executing is None:
         steps.append(job.about_now("not_begun", slot=job.run.slot))
     matches = [sentence for sentence in job.chain if sentence.code in _SLOT_RECEIVED and sentence.at <= job.run.at]
-    steps += [_since(job), *matches[-1:]] if _since(job).code != "started" else [*matches[-1:], _since(job)]
+    steps += [_last_step(job), *matches[-1:]] if _last_step(job).code != "started" else [*matches[-1:], _last_step(job)]
     if job.measured is not None:
         cpu = interval(job.measured.user_cpu + job.measured.system_cpu)
         transfer_begin = instant(job.measured.at, job.zone)
@@ -265,17 +267,17 @@ def _runs(job: OwnJob) -> Situation:
     return Situation("job_running", steps, "stop_it" if is_suspendable else "stop_unsuspendable")
 
 
-def _is_unmaterialized(job: OwnJob) -> Situation:
-    return Situation("job_unmaterialized", [_since(job)], "see_factory")
+def _unmaterialized_situation(job: OwnJob) -> Situation:
+    return Situation("job_unmaterialized", [_last_step(job)], "see_factory")
 
 
 _ENDS = {"exited", "evicted", "held", "held_by_user", "held_by_slot", "removed", "removed_by_user", *BY_POLICY.values()}
 _SLOT_RECEIVED = frozenset({"matched", "slots_combined"})  #: the codes of sentences about the slot that a job gets
 _SITUATIONS: dict[str, Callable[[OwnJob], Situation]] = {
-    "unmaterialized": _is_unmaterialized,
-    RUNNING: _runs,
-    SUSPENDED: _is_suspended,
-    HELD: _is_held,
-    REMOVED: _is_over,
-    COMPLETED: _is_over,
+    "unmaterialized": _unmaterialized_situation,
+    RUNNING: _running_situation,
+    SUSPENDED: _suspended_situation,
+    HELD: _held_situation,
+    REMOVED: _ended_situation,
+    COMPLETED: _ended_situation,
 }

@@ -165,13 +165,13 @@ class ImportedJob(JobLife):
         """Return the death of a daemon that broke the connection to the job; None if there was none."""
         if not self.began:
             return None
-        return self.deaths.of_run(self.slot, self.name, self.began, at, self.run, self.attended)
+        return self.deaths.in_run(self.slot, self.name, self.began, at, self.run, self.attended)
 
     def schedd_death(self, at: int) -> Death | None:
         """Return the last death of the schedd during the run, before it restarted by an instant; None if there is
         none."""
         since = max(self.began, self.attended)
-        return self.deaths.of_schedd(self.name, since, at) if since else None
+        return self.deaths.last_schedd_death(self.name, since, at) if since else None
 
     def run_time(self, at: int) -> str:
         """Return how long the job had run at an instant; empty if it did not run, or its start is unknown."""

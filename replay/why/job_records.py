@@ -130,18 +130,17 @@ def records_of(events: Iterable[e.LoggedEvent], proc: int, places: PlaceNames) -
             source = places.chain(event.stimulus)
             chains = logged_records if isinstance(event, e.JobLogged) else reported_records
             chains.setdefault(source, []).append(record_of(position, event))
-    return in_order(once(_ranked(logged_records, places)), once(_ranked(reported_records, places)))
+    return merge_reports(distinct(_ranked(logged_records, places)), distinct(_ranked(reported_records, places)))
 
 
-def among(records: Sequence[Record], other_records: Iterable[Record]) -> list[Record]:
+def with_reports(records: Sequence[Record], other_records: Iterable[Record]) -> list[Record]:
     """Return records in order with other daemons' reports inserted."""
     entries = [record for record in records if isinstance(record.event, e.JobLogged)]
     reports = [record for record in records if isinstance(record.event, e.JobReported)]
-    return in_order(entries, [*reports, *other_records])
+    return merge_reports(entries, [*reports, *other_records])
 
 
 def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Record]]:
-    """Return the records by source, the most reliable source first."""
 
     def rank(source: int) -> tuple[int, int]:
         kind = places.source(source).kind(source)
@@ -151,7 +150,7 @@ def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Re
     return [chains[source] for source in sorted(chains, key=rank)]
 
 
-def once(chains: Sequence[list[Record]]) -> list[Record]:
+def distinct(chains: Sequence[list[Record]]) -> list[Record]:
     """Return the distinct records of all chains. A record that is also in an earlier chain is added to the ``others``
     of the record there."""
     distinct_records: list[Record] = []
@@ -175,11 +174,11 @@ def _key(record: Record) -> str:
     return f"{record.what} {slot}"
 
 
-def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Record]:
+def merge_reports(entries: Sequence[Record], reports: Sequence[Record]) -> list[Record]:
     """Return entries in their order with daemons' reports inserted. Within a second, reports that precede a run are put
     before the run's start, and reports that follow a run after its end."""
     ordered_records: list[Record] = []
-    waiting_reports = deque(_by_cause(reports))
+    waiting_reports = deque(_in_causal_order(reports))
     runs = False
     for entry in entries:
         while waiting_reports and _before(waiting_reports[0], entry, runs):
@@ -191,7 +190,7 @@ def in_order(entries: Sequence[Record], reports: Sequence[Record]) -> list[Recor
     return [*ordered_records, *waiting_reports]
 
 
-def _by_cause(reports: Sequence[Record]) -> Iterator[Record]:
+def _in_causal_order(reports: Sequence[Record]) -> Iterator[Record]:
     """Yield reports in chronological order, and within a second in a possible order: each source's reports stay in
     order, the end of a run comes first, and a shadow's reports follow its start, which another daemon reports."""
     for _, same_second in groupby(sorted(reports, key=lambda report: report.at // SECOND), lambda r: r.at // SECOND):
@@ -236,11 +235,6 @@ def _before(report: Record, entry: Record, runs: bool) -> bool:
             or (not runs and entry.what in _OF_RUN)
         )
     return entry.what == BEGIN and (not runs or report.what == "over_there")
-
-
-def ads_of(log: EventStore, kind: str, job: Job) -> list[JobAd]:
-    """Return a job's ads from sources of a kind, in order."""
-    return [ad for _, ad in ads_of_cluster(log, kind, job[0], job[1])]
 
 
 def ads_of_cluster(log: EventStore, kind: str, cluster: int, only: int | None = None) -> Iterator[tuple[int, JobAd]]:
@@ -324,7 +318,7 @@ def ends_seen(records: Iterable[Record]) -> list[Record]:
 def ads_of_job(log: EventStore, job: Job, at: int | None, records: Sequence[Record]) -> list[JobAd]:
     """Return a job's ads up to an instant from the history, queue listings and epochs; if there are neither ads nor
     `records`, its ad in job_queue.log."""
-    ads = [ad for kind in ("history", "job_ads", "epochs") for ad in ads_of(log, kind, job)]
+    ads = [ad for kind in ("history", "job_ads", "epochs") for _, ad in ads_of_cluster(log, kind, *job)]
     ads = [ad for ad in ads if at is None or ad.when("QDate") <= at]
     return ads if records or ads else list(ads_of_queue(log, job[0], at, job[1]).values())
 

@@ -20,7 +20,7 @@ from ...domain.units import SECOND
 from ..forensics.imported_log import PlaceNames, records_between, single_entries
 from ..narration.formatting import counted, instant
 from ..runs.slot_records import NEAR, Begun, SlotRecords
-from .job_records import APART, ENDS, Record, once, record_of
+from .job_records import APART, ENDS, Record, distinct, record_of
 
 SOON: Final = 600 * SECOND  #: the maximum time from a match to the start of its run
 
@@ -54,13 +54,12 @@ class Matches:
                 source = event.stimulus.partition(":")[0]
                 matches_by_chain.setdefault(event.proc, {}).setdefault(source, []).append(match)
         for sources in matches_by_chain.values():  # the negotiator writes a match to two logs
-            for match in once(list(sources.values())):
+            for match in distinct(list(sources.values())):
                 self._of.setdefault(match.facts.get("slot", ""), []).append(match)
         if self._of:
-            self._join([event for _, event in events])
+            self._find_matches_of_runs([event for _, event in events])
 
-    def _join(self, events: Sequence[e.Event]) -> None:
-        """Find the match of each run. A match leads to one run, or to several if its slot had leftovers."""
+    def _find_matches_of_runs(self, events: Sequence[e.Event]) -> None:
         job_events = [event for event in events if isinstance(event, e.JobLogged | e.JobReported)]
         previous_events: dict[tuple[int, str], e.Event] = {}
         led_positions: set[int] = set()
@@ -80,7 +79,7 @@ class Matches:
             if last is not None and (began_before or event.at - last.at <= APART):
                 match = self._led.get((*run, last.at))  # its shadow began before, or another log says the same
             else:
-                match = self._last(slot, event.at, event.proc, led_positions)
+                match = self._last_match(slot, event.at, event.proc, led_positions)
             if match is not None:
                 led_positions.add(match.position)
                 self._led[*run, event.at] = match
@@ -97,7 +96,7 @@ class Matches:
         match = self._led.get((proc, slot, at))
         return match if match is not None and match.at >= since else None
 
-    def _last(self, slot: str, at: int, proc: int, led: set[int]) -> Record | None:
+    def _last_match(self, slot: str, at: int, proc: int, led: set[int]) -> Record | None:
         """Return the last match of a slot before a run, preferably one that led to no other run and names the job. Only
         a match that names the job may be slightly later than the run, because the daemons' clocks differ. A match of a
         partitionable slot does not lead to a run on a dynamic slot that already existed."""
@@ -160,7 +159,7 @@ class MatchesOfSlots:
             records = records_between(self.log, self.places, kind, self.since - SOON, self.until + APART)
             chains.append([record_of(p, event) for p, event in records if is_match(event)])
         matches_by_slot: dict[str, list[Record]] = {}
-        for match in once(chains):
+        for match in distinct(chains):
             matches_by_slot.setdefault(match.facts.get("slot", ""), []).append(match)
         return matches_by_slot
 
@@ -220,10 +219,10 @@ def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: 
             if begun_job is not None:
                 runs.setdefault(begun_job.job + f" of {begun_job.user}" * (code == "others_ran"), begun_job)
         facts = {
-            "slots": _some([record.facts.get("slot", "a slot") for record in matches]),
+            "slots": _first_names([record.facts.get("slot", "a slot") for record in matches]),
             "times": f"{counted(len(sort), 'time')} until {instant(matches[-1].at, zone)}" if len(sort) > 1 else "",
             "preempted": preempted(matches[0].facts) if len(matches) == 1 else "",
-            "jobs": f"{'job' if len(runs) == 1 else 'jobs'} {_some([*runs])}",
+            "jobs": f"{'job' if len(runs) == 1 else 'jobs'} {_first_names([*runs])}",
         }
         yield FruitlessMatches(code, facts, matches, [*runs.values()][:_MOST])
 
@@ -231,7 +230,7 @@ def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: 
 _MOST: Final = 5
 
 
-def _some(names: Sequence[str]) -> str:
+def _first_names(names: Sequence[str]) -> str:
     distinct_names = list(dict.fromkeys(names))
     more_text = f" and {len(distinct_names) - _MOST} more" if len(distinct_names) > _MOST else ""
     return ", ".join(distinct_names[:_MOST]) + more_text

@@ -88,13 +88,13 @@ class OwnJob(JobLife):
                 if match.reason:
                     self.reasons[match.slot] = match.reason
                 if match.job == self.name:
-                    self._matched(position, event, match)
+                    self._add_match(position, event, match)
                 elif self.run is not None and self.run.slot in match.preempts:
                     facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
                     who_text = preemption_text(match, f"job {match.job}")
                     self.step = self.add(position, event, "slot_taken", **facts, why=who_text[who_text.find(":") :])
             return
-        slots = _OF_SLOTS.get(type(event))
+        slots = _SLOT_READERS.get(type(event))
         if slots is not None:
             slots(self, position, event)
             return
@@ -109,10 +109,10 @@ class OwnJob(JobLife):
             return
         if isinstance(event, e.ClusterSubmitted):
             self.base = {**event.ad, **Variants(event.columns).of(self.proc)}
-        _SAY[type(event)](self, position, event)
+        _READERS[type(event)](self, position, event)
         fold_job(self.changes, self.base, event)
 
-    def _matched(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
+    def _add_match(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
         self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
         evidence = f"Its {full_evidence(note)}" if note else ""
@@ -185,7 +185,7 @@ class OwnJob(JobLife):
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:
-            self._leaves(position, event)
+            self._add_departure(position, event)
             return
         self.status = event.target.lower()
         self.gone = event.left and self.status in HAS_LEFT and self.run is None
@@ -213,7 +213,7 @@ class OwnJob(JobLife):
         self.since = sentence
         self.chain.append(sentence)
 
-    def _leaves(self, position: int, event: e.JobsTransitioned) -> None:
+    def _add_departure(self, position: int, event: e.JobsTransitioned) -> None:
         """Add that the job left the queue. If this happened together with its end, extend the sentence about the
         end."""
         self.gone = True
@@ -230,14 +230,14 @@ class OwnJob(JobLife):
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
         if event.transform:
-            self._changed_itself(position, event)
+            self._add_own_change(position, event)
         elif event.number:
             lines = "; ".join(event.notes)
             self.add(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
         else:
             self.add(position, event, "edited", why=self.context.cause_text(event), changes=changes)
 
-    def _changed_itself(self, position: int, event: e.JobsEdited) -> None:
+    def _add_own_change(self, position: int, event: e.JobsEdited) -> None:
         notes = [note for note in map(self.context.noted.get, event.noted) if note]
         facts = {
             "transform": event.transform,
@@ -303,7 +303,7 @@ class OwnJob(JobLife):
             "how": ending(event) if is_end_known else "",
             "used": resources(event.user_cpu + event.system_cpu, event.resident),
             "then": self._next_status(event),
-            "named": _named(event),
+            "named": _code_description(event),
             **self.context.decision_facts(event),
         }
         if event.row == "requeue" and "evidence" not in facts:
@@ -336,8 +336,7 @@ def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def _named(event: e.JobExited) -> str:
-    """Return the description of the hold code, or of the vacate code if the job could not be started."""
+def _code_description(event: e.JobExited) -> str:
     if event.target == "Held":
         return _hold_reason(event.changes)["named"]
     if event.target == "Idle" and event.cause == "execution_failed":
@@ -351,7 +350,7 @@ def _hold_reason(ad: e.Ad) -> dict[str, str]:
     return {"reason": excerpt(unquoted(ad.get("HoldReason", ""))) or "no reason given", "named": code_text}
 
 
-_SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(OwnJob) | {
+_READERS: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(OwnJob) | {
     e.JobsDeferred: lambda job, position, event: job.add(
         position, event, "deferred", why=job.context.cause_text(event), when=instant(event.until, job.zone)
     ),
@@ -362,7 +361,7 @@ _SAY: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(Ow
     e.JobExecuting: lambda job, _, event: setattr(job, "executing", event),
     e.JobMeasured: lambda job, _, event: setattr(job, "measured", event),
 }
-_OF_SLOTS = handlers_of(OwnJob, "slot_")
+_SLOT_READERS = handlers_of(OwnJob, "slot_")
 _BECAME = {
     "Held": "held", "Idle": "released", "Removed": "removed", "Suspended": "suspended", "Running": "continued",
     "Completed": "completed",

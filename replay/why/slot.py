@@ -81,7 +81,7 @@ def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: t
         for machine_event in until(log.read_stream(f"machine/{life.machine}"), at)
         if isinstance(machine_event[1], e.DaemonReported) and machine_event[1].daemon == "startd"
     ]
-    for position, event in _by_cause([*records, *daemons]):
+    for position, event in _in_causal_order([*records, *daemons]):
         life.read(position, event)
     life.add_match(log)
     if not life.chain:
@@ -122,10 +122,10 @@ class SlotLife:
             concerns_slot = event.machine == self.machine
         else:
             concerns_slot = isinstance(event, e.ReservationEnded) or getattr(event, "slot", self.name) == self.name
-        tell_event = _SAY.get(type(event))
-        if tell_event is not None and concerns_slot:
+        read_event = _READERS.get(type(event))
+        if read_event is not None and concerns_slot:
             self.last = max(self.last, event.at)
-            tell_event(self, position, event)
+            read_event(self, position, event)
 
     def add(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         """Add a sentence about an event to the chain, with the location of its record if it was imported."""
@@ -342,7 +342,7 @@ class SlotLife:
             parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
             steps.insert(1, since.restated("dynamic_slots", {"parts": parts_text}))
         if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
-            steps += self._not_chosen(*self.poll)
+            steps += self._poll_sentences(*self.poll)
         advice_code = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
         advice_facts = {"slot": self.name, "machine": self.machine, "job": self.job}
         advice_facts |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
@@ -367,7 +367,7 @@ class SlotLife:
         omission = sentences[BEGINNING - MOST].restated("omitted", facts)
         return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - MOST :]]
 
-    def _not_chosen(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
+    def _poll_sentences(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
         """Return a sentence about the defragmentation's last poll, unless it chose the slot's machine."""
         choices: list[e.DefragDrain | e.DefragCancel] = [*poll.drains, *poll.cancels]
         if self.machine in {choice.machine for choice in choices if not choice.refused}:
@@ -377,7 +377,7 @@ class SlotLife:
         return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
 
 
-def _by_cause(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
+def _in_causal_order(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
     """Yield records in chronological order. Within a second, an access point's release precedes the transition that it
     causes, or follows all records of the startd."""
     events_in_order = sorted(events, key=lambda record: (record[1].at, record[0]))
@@ -424,7 +424,7 @@ def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]
     return read
 
 
-_SAY: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_of(SlotLife) | {
+_READERS: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_of(SlotLife) | {
     e.MatchVoided: _with_cause("slot_match_void", "job"),
     e.ClaimWithdrawn: _with_cause("claim_waits_no_more"),
     e.ShutdownBegan: _with_cause("machine_ends", "how"),

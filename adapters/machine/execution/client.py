@@ -54,7 +54,7 @@ class ReplacedError(SupervisorError):
 
 
 @define
-class _Begun:
+class _OpenActivation:
     """An activation that is not known to have ended."""
 
     activation: LaunchRequest | None
@@ -72,7 +72,7 @@ class Supervisor:
         self._lines: Lines | None = None
         self._messages: deque[dict[str, Any]] = deque()
         self._reports: deque[Report] = deque()
-        self._begun: dict[str, _Begun] = {}
+        self._begun: dict[str, _OpenActivation] = {}
         self._replaced = False
         # What a selector watches must stay the same while connections come and go: a poll set is a descriptor, too.
         # The counter in it is above 0 while there are reports that were read but not handed out.
@@ -87,7 +87,7 @@ class Supervisor:
         new_activations = [activation for activation in activations if activation.key not in self._begun]
         known = [activation for activation in activations if activation.key in self._begun]
         self._connected()
-        self._begun.update((activation.key, _Begun(activation, False)) for activation in new_activations)
+        self._begun.update((activation.key, _OpenActivation(activation, False)) for activation in new_activations)
         try:
             self._send([_start(activation, self.name(activation.key)) for activation in [*new_activations, *known]])
         except ReplacedError:
@@ -137,7 +137,7 @@ class Supervisor:
         known_jobs = self._ask(keys)
         for key, known_job in known_jobs.items():
             if isinstance(known_job, Transferring | Running):
-                self._begun[key] = _Begun(None, isinstance(known_job, Running))
+                self._begun[key] = _OpenActivation(None, isinstance(known_job, Running))
             else:
                 self._begun.pop(key, None)
         self._reports = deque(report for report in self._reports if report.key not in known_jobs)
@@ -204,7 +204,7 @@ class Supervisor:
 
         try:
             make_private(self._folder)
-            log = self._log()
+            log = self._open_log()
             try:
                 options = ["-I", "-S", *(["-B"] if sys.dont_write_bytecode else [])]
                 completed = subprocess.run(
@@ -223,7 +223,7 @@ class Supervisor:
             reason = f": {output}" if output else f", which exited with code {completed.returncode}{self._tail()}"
             raise SupervisorError(f"no supervisor can be started in {self._folder}{reason}")
 
-    def _log(self) -> int:
+    def _open_log(self) -> int:
         """Open the supervisor's own log; use /dev/null if the disk has no room for it."""
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         try:

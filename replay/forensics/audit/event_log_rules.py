@@ -24,7 +24,7 @@ from ...narration.sentence_tables import tables
 from ..imported_log import Sources
 from .findings import LogParts, finding
 from .lost_ends import HistoryAds, LogCoverage, LoggedJob, count_outcomes, find_lost_ends
-from .tolerances import LINGERING, MINUTE
+from .tolerances import LEASE, LINGERING, MINUTE
 
 # The table of entries (``entry_rules.txt``): the conditions in which each is allowed, and the job's condition after it
 
@@ -82,7 +82,6 @@ def effect_of(number: int, conditions: frozenset[str]) -> EntryEffect:
 OVERLAP: Final = 2_000_000
 """How long two jobs may appear to share a slot, in microseconds, because their shadows write with a delay."""
 RUN_ENDS: Final = (4, 7, 24)  #: the entries after which a shadow may continue for a while
-LEASE: Final = 2_400_000_000  #: the default of JobLeaseDuration, in microseconds
 ASIDE: Final = 30_000_000
 """How much earlier than the job's previous entry an entry may be, in microseconds: its writer may have to wait."""
 _STORY_LENGTH: Final = 6  #: the number of entries of a job that are kept for its story
@@ -95,8 +94,6 @@ _PACKED_ENTRY = Struct("<qIIh")
 
 @define
 class _JobHistory:
-    """A job's history according to one chain of files."""
-
     job: _Job
     conditions: frozenset[str]  #: all conditions in which the job may be
     condition: str  #: the condition after its last entry; empty if it had none

@@ -330,7 +330,6 @@ def _duration_statements(origin: StatementSource, ad: Ad, run: RecordedRun, plac
 
 
 def _size_statements(origin: StatementSource, ad: Ad) -> list[Statement]:
-    """Return the memory and disk space of a run. An event log contains them as measured, or rounded for matchmaking."""
     statements = []
     if origin.letter in "HQA":
         resident = int_of(ad, "ResidentSetSize_RAW")

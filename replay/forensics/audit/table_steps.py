@@ -105,7 +105,6 @@ class TableSteps:
                 self._update(source, int(text))
 
     def _count(self, source: str, key: str, name: str, value: int, event: e.TableWritten, is_counted: bool) -> None:
-        """Compare a count with the previous one. Without `is_counted`, the negotiator may have recounted."""
         last_count, count_before = self._counts.get((source, key, name), (0, None))
         steps = COUNTED[name]
         expected = value == 0 or value - last_count in steps or not is_counted
