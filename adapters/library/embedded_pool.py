@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from threading import Event as ThreadEvent
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...domain.classad import Context
@@ -42,8 +44,10 @@ from .python_values import plain, seconds_of, text_of
 
 if TYPE_CHECKING:
     from ...replay.validation import Violation
+    from ..runtime.log_writer import StimulusResult
     from ..runtime.pool_server import PoolServer
 
+_GROUPING_S = 0.01  #: how long a submission waits for those of other threads
 _WAY_OUT = "run that program yourself, and submit its output"
 
 
@@ -61,7 +65,16 @@ class Outcome(TypedDict):
     changes: dict[str, str]  #: the attributes that the edit set, as expressions
 
 
-@serialized("close", "advance", "run", "prio")
+class _Submission:
+    """A submission that waits for its append, together with those of other threads."""
+
+    def __init__(self, request: s.Submit) -> None:
+        self.request = request
+        self.result: StimulusResult | BaseException | None = None  #: its answer, or why the append failed
+        self.has_result = ThreadEvent()
+
+
+@serialized("close", "advance", "run", "prio", "submit")
 class Pool(Submitters, LogQueries):
     """A pool. Open it with `Pool.open`, use it as a context manager or `close` it.
 
@@ -93,6 +106,8 @@ class Pool(Submitters, LogQueries):
         self._step: Callable[[int | None], object] = engine.step  #: lets time pass
         self._user, self._close = user, close
         self._views: sqlite3.Connection | None = None
+        self._submitters: set[int] = set()  #: the threads that wait for their turn to submit
+        self._submissions: list[_Submission] = []
 
     @property
     def _log(self) -> EventStore:
@@ -206,20 +221,49 @@ class Pool(Submitters, LogQueries):
             raise TypeError("a submission is a submit description's text, or a mapping of its commands")
         if not isinstance(count, int) or (isinstance(description, str) and count != 1):
             raise ValueError(f"count = {count!r}: give a whole number with a mapping; a text has its queue statement")
-        submitting_user = user or self._user
-        number = self._engine.state.next_cluster
-        parsed = submission_of(
-            description, count=count, user=submitting_user, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
-            terms=SubmitTerms.of(self._engine.state, number), now=self._engine.world.now() // SECOND, seed=number,
-        )  # fmt: skip
-        for warning in parsed.warnings:
-            warnings.warn(warning, SubmitWarning, stacklevel=3)
-        request = submit_request(parsed, self._engine.id("submit"), submitting_user, number)
-        self._allow_jobs_of(submitting_user)
-        answer = self._ask(request)
+        self._submitters.add(get_ident())
+        with self._calls:
+            self._submitters.discard(get_ident())
+            submitting_user = user or self._user
+            number = self._engine.state.next_cluster + len(self._submissions)
+            parsed = submission_of(
+                description, count=count, user=submitting_user, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
+                terms=SubmitTerms.of(self._engine.state, number), now=self._engine.world.now() // SECOND, seed=number,
+            )  # fmt: skip
+            for warning in parsed.warnings:
+                warnings.warn(warning, SubmitWarning, stacklevel=2)
+            self._allow_jobs_of(submitting_user)
+            submission = _Submission(submit_request(parsed, self._engine.id("submit"), submitting_user, number))
+            self._submissions.append(submission)
+            # Let the threads that wait for their turn add their submissions, unless a callback keeps this one.
+            if not self._submitters or self._engine.in_callback:
+                self._append_submissions()
+        if not submission.has_result.wait(_GROUPING_S):
+            with self._calls:
+                if self._submissions:
+                    self._append_submissions()
+        if isinstance(submission.result, BaseException):
+            raise submission.result
+        assert submission.result is not None
+        if submission.result.refusal:
+            raise Refusal(submission.result.refusal)
+        answer = submission.result.value
         if answer.get("warning"):
-            warnings.warn(answer["warning"], SubmitWarning, stacklevel=3)
+            warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
         return int(answer["cluster"])
+
+    def _append_submissions(self) -> None:
+        """Decide the waiting submissions, and append their events together."""
+        submissions, self._submissions = self._submissions, []
+        try:
+            results: Sequence[StimulusResult | BaseException] = self._engine.handle(
+                [each.request for each in submissions]
+            )
+        except BaseException as error:
+            results = [error] * len(submissions)
+        for submission, result in zip(submissions, results, strict=True):
+            submission.result = result
+            submission.has_result.set()
 
     def _allow_jobs_of(self, user: str) -> None:
         """With real execution, let jobs of this user run with the rights of this process."""

@@ -59,8 +59,8 @@ def test_a_job_evicted_ten_times_ends_like_one_that_was_not(folder: Folder) -> N
         submit(folder, WAITS, more)
         for run in range(1, GOAL):
             folder.wait_for(lambda run=run: log(folder).count("\n001 (") == run)
-            scratch = log(folder).rpartition('CondorScratchDir = "')[2].partition('"')[0]
-            folder.wait_for(lambda run=run, at=scratch: f"step {run}\n" in Path(at, "steps").read_text())
+            steps = Path(log(folder).rpartition('CondorScratchDir = "')[2].partition('"')[0], "steps")
+            folder.wait_for(lambda run=run, steps=steps: steps.exists() and f"step {run}\n" in steps.read_text())
             folder.call("vacate", "1")
         folder.wait_for(lambda: has_ended(folder))
         folder.wait_for(lambda: not spooled(folder))
