@@ -1,4 +1,5 @@
-"""The tables of the views. ``tables.txt`` defines the tables, their documentation, and the column order of rows."""
+"""The tables of the views. ``tables.txt`` defines the tables, their documentation, and the column order of rows;
+``tables.sql`` creates them (``python -m tests.projections.tables_sql`` writes it)."""
 
 from __future__ import annotations
 
@@ -59,26 +60,14 @@ def is_current(connection: sqlite3.Connection) -> bool:
 def create(connection: sqlite3.Connection) -> None:
     """Replace all tables and SQL views with empty ones. The caller must be in a transaction.
 
-    Only this function uses sqlite-utils, which takes as long to import as a short command takes to run.
+    sqlite-utils wrote the statements of ``tables.sql``, because importing it takes as long as a short command runs.
     """
-    from sqlite_utils import Database
-
-    from ..domain.state_machines.job_rows import JOB_STATUS_NUMBERS_HTCONDOR_25
-
-    database = Database(connection, recursive_triggers=False, execute_plugins=False)
-    for old_view in database.views:
-        old_view.drop()
-    for old_table in database.tables:
-        old_table.drop()
-    for name, table in schemas("table").items():
-        key = table.key if len(table.key) > 1 else next(iter(table.key), None)
-        new_table = database.table(name).create(table.columns, pk=key, not_null=set(table.columns))
-        for index in table.indexes:
-            new_table.create_index(index, index_name=f"{name}_by_{index[0]}")
-    numbers = " ".join(f"WHEN {number} THEN '{status}'" for status, number in JOB_STATUS_NUMBERS_HTCONDOR_25.items())
-    for name, view in schemas("view").items():
-        database.create_view(name, view.sql.format(status=f"CASE j.status {numbers} END"))
-    database.create_view("documentation", _documentation())
+    old = connection.execute("SELECT type, name FROM sqlite_master WHERE type IN ('table', 'view') ORDER BY type DESC")
+    for kind, name in old.fetchall():
+        connection.execute(f'DROP {kind} "{name}"')
+    for statement in get_data(__package__, "tables.sql").decode().splitlines():
+        connection.execute(statement)
+    connection.execute(f"CREATE VIEW documentation AS {_documentation()}")
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={FORMAT}")
 

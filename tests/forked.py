@@ -48,7 +48,7 @@ _PR_SET_DUMPABLE = 4  #: see prctl(2)
 _NUMBER = struct.Struct("i")
 _supervisors: list[socket.socket] = []
 """Of a process of the package, the connection to the worker's server of supervisors."""
-_LATE = ("encodings.idna", "grp", "psutil", "pwd", "sqlite_utils", "tempfile")
+_LATE = ("encodings.idna", "grp", "psutil", "pwd", "tempfile")
 """What functions import when they are called: another user may not be able to read it."""
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RUN = command_table("run")
 RESUME = command_table("resume")
 SERVE = command_table("serve")
-_PRELOADED_MODULES = ("sqlite_utils", "poolbook.projections.projector", "poolbook.domain.negotiator.cycle")
+_PRELOADED_MODULES = ("poolbook.projections.projector", "poolbook.domain.negotiator.cycle")
 """Modules that the first jobs need. Loading them takes half a second or more, and no request should wait for it."""
 
 

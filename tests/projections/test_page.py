@@ -14,6 +14,7 @@ from poolbook.domain.state_machines import HTCONDOR_25
 from poolbook.projections.schema import create, schemas
 
 from .page import fill
+from .tables_sql import FILE, statements
 
 PAGE = Path(__file__).parents[2] / "docs" / "log.md"
 
@@ -41,6 +42,10 @@ def test_the_database_has_the_described_tables() -> None:
         rows = {(row["name"], row["column"]): row["meaning"] for row in database.query("SELECT * FROM documentation")}
         assert rows["jobs", "first"] == schemas("table")["jobs"].meanings["first"]
         assert all(table.description == rows[name, ""] for name, table in schemas("view").items())
+
+
+def test_the_statements_are_those_of_sqlite_utils() -> None:
+    assert FILE.read_text() == statements()
 
 
 def test_a_view_names_every_status_of_a_job() -> None:
