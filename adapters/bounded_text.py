@@ -29,8 +29,8 @@ class TooLongError(OSError):
 
 
 def text_of(stream: IO[bytes], name: str, errors: str = "surrogateescape") -> str:
-    """Return the complete content of `stream`, decoded as UTF-8. Raise `TooLongError` if it is longer than `LONGEST` or
-    has more than `MOST_LINES` lines."""
+    """Return the complete content of `stream`, decoded as UTF-8. Raise `TooLongError` beyond `LONGEST` bytes or
+    `MOST_LINES` lines."""
     chunks: list[bytes] = []
     size = lines = 0
     while chunk := stream.read(_PIECE):
@@ -45,8 +45,7 @@ def text_of(stream: IO[bytes], name: str, errors: str = "surrogateescape") -> st
 
 
 def read_text(path: str | Path, errors: str = "surrogateescape") -> str:
-    """Return the text of a file, with all line ends converted to newlines. Raise `OSError` if the file cannot be read
-    or is too long."""
+    """Return a file's text with all line ends as newlines. Raise `OSError` if the file is unreadable or too long."""
     with open(path, "rb") as file:
         return text_of(file, str(path), errors).replace("\r\n", "\n").replace("\r", "\n")
 

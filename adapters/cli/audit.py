@@ -61,8 +61,7 @@ def audit(argv: Sequence[str]) -> int:
 
 
 def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = MAX_FINDINGS) -> Iterator[str]:
-    """Yield the lines of an audit report, the verdict first. `limit`: the number of findings of each kind; None:
-    all."""
+    """Yield an audit report's lines, the verdict first. `limit`: the number of findings of each kind; None: all."""
     yield f"{name}: {verdict(audit)}"
     yield from _log_summary_lines(audit, zone)
     yield from _seal_lines(audit)

@@ -101,8 +101,7 @@ _VerbFunction = Callable[[Proxy, Sequence[str]], int]
 
 
 class ChirpVerb(NamedTuple):
-    """A Chirp verb: its arguments as shown in the help, the allowed numbers of arguments, and the function that runs it
-    and returns the exit code."""
+    """A Chirp verb: its arguments in the help, how many it allows, and the function that returns its exit code."""
 
     usage: str
     words: tuple[int, ...]

@@ -67,8 +67,7 @@ def _address_error(tool: str, option: str, name: str) -> str:
 
 
 def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool]:
-    """Return the called tool's message for a name (the value of `option`) that is not in this pool, and whether the
-    message explains the error."""
+    """Return the tool's message for a `name` that is not in this pool, and whether the message explains the error."""
     hosts, tool = {heading: texts_by_name(rows) for heading, rows in sections("unknown_hosts").items()}, called_tool()
     key, daemon, is_remote = f"{tool} -{option}" if option else tool, _DAEMONS.get(tool, ""), "." in name or "@" in name
     headings = (*(["looked up:"] if is_remote else []), "explained:", "unknown host:")

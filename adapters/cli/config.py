@@ -58,8 +58,8 @@ def _load(arguments: Arguments) -> Configuration:
 
 
 def _pool_warnings(arguments: Arguments) -> list[str]:
-    """Return warnings about settings that a pool with this configuration ignores, and the errors that prevent the pool
-    from starting."""
+    """Return warnings about ignored settings, and the errors that prevent a pool from starting with this
+    configuration."""
     from ...domain.config import ConfigError
     from ...domain.decide.pool_configuration import configured_pool_settings
     from ..runtime.configuration import load

@@ -102,7 +102,6 @@ _COMMANDS_OF_COMMANDS = ("help", "man")
 
 
 def _completed_values() -> dict[tuple[str, str], Sequence[str]]:
-    """Return the possible values of commands' arguments and options that accept only a few words."""
     from ...domain.state_machines import DIALECTS
     from ...replay.usage.usage_sums import BY
 
@@ -134,8 +133,7 @@ def _quoted(text: str) -> str:
 
 
 class _CompletionWords(NamedTuple):
-    """The syntax of a shell's script for a name with its purpose, for an option's possible values, and for a
-    command."""
+    """The syntax of a shell's script for a name with its purpose, for an option's values, and for a command."""
 
     described: Callable[[str, str], str]
     offer: str

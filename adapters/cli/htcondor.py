@@ -64,8 +64,7 @@ class _CommandFailed(Exception):
 
 
 class _HelpParser(argparse.ArgumentParser):
-    """A parser that reads its help from a file, because argparse wraps long lines differently in each Python
-    version."""
+    """A parser that reads its help from a file, because argparse's line breaks depend on the Python version."""
 
     file = ""
 

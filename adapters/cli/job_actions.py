@@ -264,8 +264,7 @@ _SLOT_REQUESTS = {
     "Suspend": ("SuspendClaim", "suspended"),
     "Continue": ("ContinueClaim", "continued"),
 }
-"""For each kind of request about jobs: the corresponding request about a slot, and the answer's key for the affected
-slots."""
+"""The request about a slot that corresponds to each request about jobs, and the answer's key for affected slots."""
 
 
 def _change_jobs(command: str, argv: Sequence[str]) -> int:
@@ -321,8 +320,7 @@ def _counts_by_result(kind: str, outcomes: Iterable[ActionResult]) -> dict[int, 
 
 
 def now(argv: Sequence[str]) -> int:
-    """Run condor_now and return the request's exit code. As in HTCondor, the job starts after the other jobs have
-    ended."""
+    """Run condor_now and return its exit code. As in HTCondor, the job starts after the other jobs have ended."""
     syntax = tool("now")
     arguments = read_words(syntax, argv)
     matches = [re.match(r"(-?\d+)(?:$|\.(\d*))", word, re.ASCII) for word in arguments.words]

@@ -255,8 +255,7 @@ def _first_existing_shell(names: str) -> str:
 
 
 def _exit_code_of_shell(shell: subprocess.Popen[bytes], removal_text: str) -> int:
-    """Wait for the shell, which controls the terminal, and return its exit code. An interrupt removes the job, if
-    any."""
+    """Wait for the shell, which controls the terminal; return its exit code. An interrupt removes the job, if any."""
     old_handler = None if removal_text else signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         code = shell.wait()

@@ -256,8 +256,7 @@ ROUTINE_KINDS = frozenset({"found", "read", "began", "ended", "rejected"})
 
 
 def print_live_lines(first: int, events: Sequence[Event], is_imported: bool = False) -> None:
-    """Print the transitions and decisions of `events`, the first of which is at position `first`; of imported ones all
-    but the routine."""
+    """Print the transitions and decisions in `events`, from position `first` on; omit an import's routine lines."""
     zone, width = local_timezone(), width_of()
     for position, event in enumerate(events, first):
         members = (

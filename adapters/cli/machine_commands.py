@@ -145,7 +145,6 @@ def reschedule(argv: Sequence[str]) -> int:
 
 
 def _send_to_machine(command: ToolSyntax, argv: Sequence[str], kind: str, done_text: str, *option_names: str) -> int:
-    """Send a request, with the values of the options ``option_names``, to the machine that serves the pool."""
     arguments = parse(command, argv)
     for word in arguments.words:
         if not is_this_pool(word):

@@ -43,7 +43,7 @@ RENAMED_TOOLS = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
 
 
 def tool_name(name: str) -> str:
-    """Return HTCondor's name of a tool; all but one start with ``condor_``."""
+    """Return the HTCondor name of a tool. All but one of them start with ``condor_``."""
     return name if name == "htcondor" else PREFIX + name
 
 
@@ -90,7 +90,6 @@ _WIDTH = 118
 
 
 def overview() -> str:
-    """Return the general help of ``poolbook``."""
     width = width_of()
     lines = columns([(name, entry.words) for name, entry in COMMANDS.items()], width)
     return folded(_FIRST, width) + "\n".join(lines) + "\n" + folded("\n".join(_LAST), width or _WIDTH)
@@ -164,7 +163,6 @@ def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
 
 
 def _print_expected_error(error: Exception) -> int | None:
-    """Print an expected error and return its exit code; return None for any other error."""
     from ...domain.errors import PoolbookError
     from .common import called_tool
 

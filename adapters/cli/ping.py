@@ -24,9 +24,9 @@ _OWNERS: Final = _USERS | {"ADMINISTRATOR", "OWNER"}
 _COMMANDS: Final = {"DC_NOP": "READ", "QMGMT_READ_CMD": "READ", "QMGMT_WRITE_CMD": "WRITE", "ACT_ON_JOBS": "WRITE",
                     "1111": "READ", "1112": "WRITE", "478": "WRITE", "60011": "READ"}  # fmt: skip
 """The commands that tools send, by name and number, and the authorization level that each requires."""
-_SAMPLES: Final = dict(zip(_LEVELS, range(60019, 60030), strict=True)) | {"READ": 60020, "WRITE": 60021}
+_COMMAND_OF_LEVEL: Final = dict(zip(_LEVELS, range(60019, 60030), strict=True)) | {"READ": 60020, "WRITE": 60021}
 _TYPES: Final = ("schedd", "collector", "startd", "negotiator", "master")
-_HEAD: Final = "         Instruction Authentication Encryption Integrity Decision Identity"
+_TABLE_HEAD: Final = "         Instruction Authentication Encryption Integrity Decision Identity"
 
 
 def ping(argv: Sequence[str]) -> int:
@@ -41,17 +41,17 @@ def ping(argv: Sequence[str]) -> int:
     form = arguments.chosen("table") or arguments.chosen("verbose") or "plain"
     answer_texts = texts_by_name(data_text("tools", "ping_answers").splitlines())
     if form == "table" and not arguments.has("quiet"):
-        print(_HEAD)
+        print(_TABLE_HEAD)
     for token in tokens if not arguments.has("quiet") else ():
         text = answer_texts[form if levels[token] in is_allowed else f"{form} failed"].encode().decode("unicode_escape")
-        command = _SAMPLES.get(token, token)
+        command = _COMMAND_OF_LEVEL.get(token, token)
         print(text.format(token=token, user=user, daemon=daemon, command=command, version=CONDOR_VERSION))
     return 0 if is_allowed.issuperset(levels.values()) else 1
 
 
 def _authorization_level(token: str) -> str:
-    """Return the authorization level of a word: a level, or a command's name or number. Raise ``ToolEnded`` for
-    others."""
+    """Return the authorization level for a level, a command's name or its number. Raise ``ToolEnded`` for other
+    words."""
     level = token if token in _LEVELS else _COMMANDS.get(token)
     if level is None:
         level_text = "" if re.fullmatch(r"[0-9]+", token) is None else "; its level is not known here"
@@ -60,8 +60,7 @@ def _authorization_level(token: str) -> str:
 
 
 def _user_and_levels(url: str) -> tuple[str, frozenset[str]]:
-    """Return this user's name in the pool, and the user's authorization levels. Raise `LogError` if the pool does not
-    exist."""
+    """Return this user's name in the pool and authorization levels. Raise `LogError` if the pool does not exist."""
     from ...domain.state.pool_settings import SUPER_USERS, UID_DOMAIN
     from ..runtime.queries import Queries
 

@@ -14,7 +14,7 @@ from .common import CommandOutput, selected_log
 
 COMMAND = command_table("prio")
 
-_STEP = re.compile(r"[-+]\d+", re.ASCII)
+_STEP_PATTERN = re.compile(r"[-+]\d+", re.ASCII)
 
 
 class PrioRequest(NamedTuple):
@@ -26,8 +26,10 @@ class PrioRequest(NamedTuple):
 
 def read(argv: Sequence[str]) -> PrioRequest:
     """Parse a command line. Raise `UsageError` if no priority or no job is given."""
-    steps = [word for at, word in enumerate(argv) if _STEP.fullmatch(word) and not _is_option_value(argv, at)]
-    other_words = [word for at, word in enumerate(argv) if not _STEP.fullmatch(word) or _is_option_value(argv, at)]
+    steps = [word for at, word in enumerate(argv) if _STEP_PATTERN.fullmatch(word) and not _is_option_value(argv, at)]
+    other_words = [
+        word for at, word in enumerate(argv) if not _STEP_PATTERN.fullmatch(word) or _is_option_value(argv, at)
+    ]
     arguments = parse(COMMAND, other_words)
     if not arguments.has("p") and not steps:
         raise UsageError(f"poolbook prio: name the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
@@ -41,7 +43,7 @@ def read(argv: Sequence[str]) -> PrioRequest:
 def _is_option_value(argv: Sequence[str], at: int) -> bool:
     """Check whether the word is the value of the preceding option, like -5 in ``-p -5``."""
     previous_word = argv[at - 1] if at else ""
-    if not previous_word.startswith("-") or _STEP.fullmatch(previous_word):
+    if not previous_word.startswith("-") or _STEP_PATTERN.fullmatch(previous_word):
         return False
     option, _ = find_option(COMMAND, previous_word)
     return option.arity == 1

@@ -96,7 +96,6 @@ def _id(word: str) -> ClusterOrJob:
 
 
 def _split_arguments(argv: Sequence[str]) -> tuple[list[str], list[GivenOption], dict[str, str]]:
-    """Return the words that name jobs, the options, and the attributes to set."""
     other_words: list[str] = []
     options: list[GivenOption] = []
     changes: dict[str, str] = {}
@@ -214,7 +213,6 @@ def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), reason: 
 
 
 def _selection_constraint(request: EditRequest) -> str:
-    """Return the selection of jobs in condor_qedit's notation."""
     conditions = list(request.constraints)
     if request.ids:
         conditions.append("|| ".join(_of_id(job) for job in request.ids))

@@ -94,7 +94,6 @@ def _parse_options(arguments: Sequence[str]) -> _QsubRequest:
 
 
 def _option_and_value(word: str, remaining: list[str]) -> tuple[str, str]:
-    """Return an option's name and its value, which may be the next word."""
     option_name, equals, value = word.lstrip("-").partition("=")
     long_names = [name for name in _LONG if name.rstrip("=").startswith(option_name)]
     exact_names = [name for name in long_names if name.rstrip("=") == option_name]

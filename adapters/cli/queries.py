@@ -91,7 +91,6 @@ def _jobs_in_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterato
 
 
 def _job_factories(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
-    """Yield the clusters with job factories: the user's, everyone's, or the named clusters."""
     from ..condor_tools.autocluster_table import factory_ads
 
     is_own_only = not query.everyone and bool(here.owner)

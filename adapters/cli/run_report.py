@@ -88,7 +88,6 @@ def _update_last_run(row: LastRun, event: JobActivated | JobExecuting | JobExite
 
 
 def cluster_results(engine: Engine, clusters: Iterable[int]) -> Iterator[ClusterResult]:
-    """Yield the result of each cluster, from the log."""
     for number in clusters:
         events = [event for _, event in engine.log.read_stream(f"cluster/{number}")]
         submission = next(event for event in events if isinstance(event, ClusterSubmitted))
@@ -281,8 +280,8 @@ def unmatchable_job(engine: Engine, result: ClusterResult) -> UnmatchableJob | N
 
 
 def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
-    """Return a sentence that explains why no slot could ever match a queued job; empty if one could or it needs no
-    slot."""
+    """Return a sentence that explains why no slot could ever match a queued job; empty if one could, or none is
+    needed."""
     state = engine.state
     jobs = state.clusters.get(cluster)
     if jobs is None or proc not in jobs or jobs.is_local:
@@ -352,7 +351,6 @@ def _stderr_tail(result: ClusterResult, proc: int) -> str:
 
 
 def _last_printable_lines(path: str) -> list[str]:
-    """Return a file's last non-empty lines, made printable; none if it is not a regular file."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return []

@@ -110,7 +110,6 @@ def _check_settings_enforced(settings: Mapping[str, str], arguments: Arguments) 
 
 
 def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dialect: str) -> None:
-    """Warn about settings that do not apply because the log already exists."""
     state = server.engine.state
     changed_settings = {f"-set {name}={value}": state.settings.get(name) != value for name, value in settings.items()}
     changed_settings[f"-dialect {dialect}"] = dialect not in ("", state.dialect.name)
@@ -347,8 +346,8 @@ class JobProgress:
         print(("\n" if self._terminal and self._last else "") + line, file=sys.stderr, flush=True)
 
     def stuck(self) -> bool:
-        """Check whether waiting is useless: no job is running, no slot matches an idle job, and no startd policy can
-        change this later."""
+        """Return True if waiting is useless: no job runs, no slot matches an idle job, and no policy can change
+        this."""
         engine = self._server.engine
         can_always_start = all(slot.ad.get("Start", "true").lower() == "true" for slot in engine.state.slots.values())
         return can_always_start and engine.nothing_fits()

@@ -65,7 +65,7 @@ def submit(argv: Sequence[str]) -> int:
 
 
 def requests_output_only(arguments: Arguments) -> bool:
-    """Check whether the command line requests something other than queueing jobs."""
+    """Return True if the command line requests output (-dry-run, -dump or -capabilities) instead of a submission."""
     return arguments.has("capabilities", "dry-run", "dump")
 
 
@@ -219,7 +219,6 @@ def _queue_statement(arguments: Arguments) -> str | None:
 
 
 def _batch_name_lines(arguments: Arguments) -> Iterator[str]:
-    """Yield the lines that set the batch's name and id; they override the file's."""
     for option, attribute in (("batch-name", "JobBatchName"), ("batch-id", "JobBatchId")):
         if arguments.has(option):
             name = arguments.value(option)
@@ -250,7 +249,7 @@ _NO_FILE = (
 
 
 def dry_run(arguments: Arguments) -> int:
-    """Print the jobs that would be submitted, without submitting them: read the submit file as for a submission, and
+    """Print the jobs that would be submitted, without submitting them. Read the submit file as for a submission, and
     write the jobs' ads to the file that the option names."""
     from ...domain.submit import dry_run as format_full_ads
 
@@ -293,7 +292,6 @@ def _job_ids(submission: Submission) -> str:
 
 
 def _dumped_ads(submission: Submission, form: DumpForm, is_dry: bool, terse: bool, is_entire: bool) -> Iterator[str]:
-    """Yield the output if the ads also go to standard output, in condor_submit's order."""
     if not is_dry:
         yield from form(submission)
         yield "" if terse else "\n"

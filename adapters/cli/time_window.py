@@ -25,7 +25,7 @@ class Window(NamedTuple):
     until: int
 
     def words(self, zone: tzinfo) -> str:
-        """Return the window as the end of a sentence; empty if it covers all time."""
+        """Return the end of a sentence, such as " from ... until ..."; empty if the window covers all time."""
         begin = f" from {instant(self.since, zone)}" if self.since else ""
         return begin + (f" until {instant(self.until, zone)}" if self.until != EVER else "")
 

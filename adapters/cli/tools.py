@@ -48,8 +48,7 @@ def tools_path(argv: Sequence[str]) -> int:
 
 
 def tools_folder() -> Path:
-    """Return the directory of the tools, created if necessary: in the installation or, if another user owns that, in
-    the user's home."""
+    """Return the tools' directory, created if necessary: in the installation or, if another user owns it, at home."""
     command = Path(sys.executable).with_name("poolbook")
     if not command.exists():
         command = Path(sys.argv[0]).resolve()
@@ -96,7 +95,6 @@ def shell(argv: Sequence[str]) -> int:
 
 
 def _pool_output_file(url: str) -> Path:
-    """Return the output file of a pool that was started in the background."""
     from ..stores.log_paths import log_paths
 
     base = log_paths(url).base

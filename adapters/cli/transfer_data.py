@@ -50,7 +50,6 @@ def transfer_data(argv: Sequence[str]) -> int:
 
 
 def _spooled_jobs(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
-    """Return the selected jobs that have files in the spool."""
     from ..runtime.queries import Queries
 
     names = [word for word in arguments.words if word[:1].isalnum() and not (word[:1].isdigit() and not job_id(word))]
@@ -82,8 +81,8 @@ Move = Callable[[Path, tuple[int, int], dict[str, str]], dict[str, str]]
 
 
 def spool_submission(url: str, cluster: int, count: int) -> None:
-    """Copy the files of a submission's jobs into the spool, and release the jobs. Raise `ToolEnded` if that fails; the
-    jobs then stay held."""
+    """Copy a submission's files into the spool and release its jobs. Raise `ToolEnded` on failure; the jobs stay
+    held."""
     from ..runtime.queries import Queries
     from ..runtime.spooled_files import copy_to_spool
 

@@ -120,7 +120,6 @@ def _log_time_span(log: EventStore) -> str:
 
 
 def _usage_table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
-    """Return the rows and their total, with times in the format of condor_history."""
     total = [sum(amounts) for amounts in zip(*(row[1:] for row in rows), strict=True)] or [0, 0, 0, 0]
     cells = [
         (name, str(amounts[0]), *map(duration_of_us, amounts[1:]))
@@ -196,7 +195,6 @@ def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iter
 
 
 def _omitted_evictions(shares: Sequence[Share]) -> Iterator[str]:
-    """Yield a note about evictions that the table leaves out, if any."""
     if shares:
         counts = " and ".join(f"{share.evictions:,} {share.cause.name}" for share in shares)
         yield f"Not counted: runs whose jobs were held or removed ({counts}; {interval(sum(s.lost for s in shares))})."

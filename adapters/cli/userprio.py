@@ -77,8 +77,7 @@ class UserprioChange(NamedTuple):
 
 
 def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | None:
-    """Return the change that a command line requests, or None. Raise `UsageError` if it requests several changes or an
-    unknown one."""
+    """Return the requested change, or None. Raise `UsageError` if several changes or an unknown one are requested."""
     changes = list(arguments.every(*EDITS))
     if not changes:
         if arguments.has("duration"):
@@ -180,8 +179,7 @@ def read(argv: Sequence[str]) -> UserprioQuery:
 
 
 def _active_from(arguments: Arguments) -> datetime | None:
-    """Return the date of -activefrom, if it has an effect. Two-digit years below 50 are in this century, the others in
-    the last one."""
+    """Return the date of -activefrom, if it has an effect. Two-digit years mean 1950 to 2049."""
     option = arguments.last("activefrom", "allusers")
     if option is None or option.name != "activefrom":
         return None

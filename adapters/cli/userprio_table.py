@@ -285,8 +285,8 @@ def _center(text: str, width: int) -> str:
 
 
 class _Column(NamedTuple):
-    """A column: ``cell`` returns the text for a line that has ``detail``, ``foot`` the text for the total of the users
-    shown."""
+    """A column. ``cell`` returns the text for a line that has ``detail``, ``foot`` that for the total of the shown
+    users."""
 
     detail: str
     width: int
@@ -313,7 +313,6 @@ def _number(name: str, digits: int = 2) -> Callable[[_Line, _Plan, int], str]:
 
 
 def _limit_cell(name: str, none_value: float) -> Callable[[_Line, _Plan, int], str]:
-    """Return the function for the cell of a floor, ceiling or factor; the cell is empty if there is none."""
     return lambda line, _, width: _format_real(line.number(name), width, 2) if line.number(name) > none_value else ""
 
 

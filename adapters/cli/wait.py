@@ -140,8 +140,7 @@ class AwaitedJobs:
         self.submitted = self._ended = self._seen = 0
 
     def take(self, entry: LogEntry) -> str | None:
-        """Process an entry. Return the text for ``-status``, empty if there is none, or None if the entry is about
-        another job."""
+        """Process an entry. Return the text for ``-status``, which may be empty; None for an entry of another job."""
         if entry.job[: len(self._only)] != self._only:
             return None
         if entry.number == SUBMITTED:
@@ -334,7 +333,6 @@ def _parse_condor_run(argv: Sequence[str]) -> tuple[str, list[str], bool, list[s
 
 
 def _environment_requirements() -> list[str]:
-    """Return the requirements in the environment variables CONDOR_REQUIREMENTS, CONDOR_ARCH and CONDOR_OPSYS."""
     own = os.environ.get("CONDOR_REQUIREMENTS")
     variables = ((name, os.environ.get(f"CONDOR_{name.upper()}")) for name in ("Arch", "OpSys"))
     terms = [*([own] if own is not None else []), *(f'{name} == "{value}"' for name, value in variables if value)]

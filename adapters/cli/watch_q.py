@@ -65,7 +65,7 @@ class Watched(NamedTuple):
 
 
 class WatchRow(NamedTuple):
-    """A line of the table: its name, the number of jobs by state and in total, and the ids of the jobs in the queue."""
+    """A line of the table: a group's name, its jobs by state (``counts``), and the ids of those in the queue."""
 
     name: str
     counts: Counter[str]
@@ -74,8 +74,7 @@ class WatchRow(NamedTuple):
 
 
 def rows(groups: Mapping[str, Sequence[Watched]]) -> list[WatchRow]:
-    """Return the lines for groups of clusters: groups with jobs in the queue first, then the others, by first
-    cluster."""
+    """Return the lines for groups of clusters by first cluster, those with jobs in the queue before the others."""
     first = {name: min(cluster.cluster for cluster in clusters) for name, clusters in groups.items()}
     names = sorted(groups, key=lambda name: (all(cluster.done for cluster in groups[name]), first[name]))
     return [_row(name, groups[name]) for name in names]

@@ -169,7 +169,6 @@ class AdsReader:
         return events
 
     def _read_lines(self, text: str) -> int:
-        """Process the complete ads; return the position of the incomplete ad."""
         at, end = 0, len(text)
         while at < end:
             if text.startswith(("\n", "*** ", "#", "..."), at):
@@ -225,7 +224,6 @@ class AdsReader:
             self._refuse(self.line, _NO_ATTRIBUTE_TEXT, mark)
 
     def _read_objects(self, text: str) -> int:
-        """Process the complete ads in JSON or XML; return the position of the incomplete ad."""
         from .ad_objects import FORMS
 
         begin_line = self.line

@@ -115,12 +115,12 @@ class LogLines:
 
     @property
     def at(self) -> int:
-        """Return the time of the last record; 0 before the first."""
+        """Return the time of the last record in microseconds; 0 before the first record."""
         return self._clock.last
 
     def split(self, data: bytes, events: list[Event]) -> Iterator[Record]:
         """Yield the records in the complete lines of `data`. ``consumed`` and ``state`` are valid after the last
-        record."""
+        one."""
         start = 0
         if self._long:
             start = data.find(b"\n") + 1 or len(data)

@@ -128,8 +128,7 @@ class TableReader:
         return line.end
 
     def _read_transaction(self, data: bytes, begin: _TableLine, events: list[Event]) -> int | None:
-        """Process the transaction that starts with the 105 in `begin`; return its end, or None if it is not
-        complete."""
+        """Process the transaction that starts with the 105 in `begin`; return its end, or None if it is incomplete."""
         match = _ENDS.search(data, begin.end)
         if match is None or (last_break := data.find(b"\n", match.start())) < 0:
             return None
@@ -166,7 +165,7 @@ class TableReader:
         return number, self._interned_name(key), self._interned_name(name), text.decode("utf-8", "backslashreplace")
 
     def _interned_name(self, text: bytes) -> str:
-        """Return a key or attribute as text. Few names occur, but often, so each string is stored once."""
+        """Return a key or attribute as a string. The same few names occur often, so each string is stored only once."""
         name = self._names.get(text)
         if name is None:
             if len(self._names) > 100_000:

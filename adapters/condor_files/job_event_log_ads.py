@@ -56,7 +56,6 @@ def entry_of_xml(text: str) -> Entry:
 
 
 def _without_expressions(value: Any) -> Any:
-    """Return a JSON value with its expressions as ``ExpressionText``."""
     if isinstance(value, dict):
         return {name: _without_expressions(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -133,8 +132,7 @@ class _Fields:
 
 
 def _labelled_text(ad: Values, name: str, separator: str = "\n\t") -> str:
-    """Return the attribute's text on a separate line after ``separator``, or "". As in HTCondor, its line ends become
-    ``|``."""
+    """Return the attribute's text after ``separator``, or "". As in HTCondor, its line ends become ``|``."""
     value = ad.get(name, "" if separator else _DEFAULT_VALUES.get(name, ""))
     if not separator:
         return str(value)

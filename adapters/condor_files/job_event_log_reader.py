@@ -155,7 +155,7 @@ class JobEventLogReader:
         return at + int((match["fraction"] or "").ljust(6, "0"))
 
     def _read_classic(self, data: bytes, at: int, events: list[Event]) -> int:
-        """Process the entries up to the last complete one, or all if XML or JSON follows; return their length in
+        """Process the entries up to the last complete one, or all if XML or JSON follows. Return their length in
         bytes."""
         window = min(len(data), at + LONGEST)
         starts = (start for start, opening in _AD_STARTS if data.find(opening, at, window) >= 0)
@@ -274,8 +274,8 @@ class JobEventLogReader:
     def _read_ad(
         self, data: bytes, at: int, close: bytes, entry_of: Callable[[str], _Entry], events: list[Event]
     ) -> int:
-        """Process an ad: one line, or the lines up to one that starts with `close`; return its length in bytes, or 0 if
-        it is unfinished."""
+        """Process an ad of one line or up to a line that starts with `close`. Return its length in bytes; 0:
+        incomplete."""
         window = min(len(data), at + LONGEST)
         end = data.find(b"\n", at, window) + 1
         if end and not data[at:end].rstrip().endswith(close):

@@ -65,8 +65,8 @@ ALL_SUBMITTERS = "*"  #: the submitter in an event about all submitters
 
 
 class NegotiatorLogReader(MatchLogReader):
-    """Reads a NegotiatorLog. ``_remembered``: the cycle, the current block of numbers, the submitter and job being
-    negotiated, and the slot of the last match."""
+    """Reads a NegotiatorLog. ``_remembered`` contains the cycle, the current block of numbers, the submitter and job
+    being negotiated, and the slot of the last match."""
 
     PATTERNS = rules_by_first_word(DAEMON_LIFE_MESSAGES, CYCLE_MESSAGES, USERPRIO_MESSAGES, MATCH_MESSAGES)
 

@@ -68,8 +68,8 @@ class SourceReader(Protocol):
     line: int
 
     def __init__(self, source: SourceFile, state: State | None, line: int) -> None:
-        """Continue from the `state` of an earlier reader of this source, or of the source that it continues; None for a
-        new source."""
+        """Continue from the `state` of an earlier reader of this source, or of its predecessor; None for a new
+        source."""
 
     def read(self, data: bytes) -> tuple[list[Event], int]:
         """Return the events in the complete records at the start of `data`, and their length in bytes."""
@@ -104,8 +104,7 @@ def is_private(name: str) -> bool:
 
 
 def hidden(data: bytes) -> bytes:
-    """Replace every secret in a file's bytes by dots. This happens before parsing, so that readers do not need to
-    handle secrets."""
+    """Replace every secret in a file's bytes by dots, before parsing, so that readers need not handle secrets."""
     if b"#" in data:
         data = _CLAIM.sub(lambda match: match[1] + b"." * len(match[2]), data)
     lower = data.lower()

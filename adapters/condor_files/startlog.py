@@ -27,8 +27,7 @@ _SOURCE_FILE = re.compile(r"\s*:?\s*\S+\.(?:cpp|cc|C|h)\(\d+\)")
 
 @lru_cache(1_000)
 def reason_of(text: str) -> str:
-    """Return the reason for a transition in a line. The result is cached, because most lines contain one of a few
-    reasons."""
+    """Return the reason for a transition in a line. It is cached, because most lines contain one of a few reasons."""
     return without_secrets(_SOURCE_FILE.sub(":", text.removeprefix("State change:").strip()))
 
 

@@ -261,8 +261,8 @@ def analysis_options(arguments: Arguments, names: Iterable[str]) -> frozenset[st
 
 
 def job_group_lines(jobs: Iterable[ClassAd], slots: AnalyzedSlots, display: CellContext) -> Iterator[str]:
-    """Yield a line for each autocluster: the number of slots that it accepts and, of these, how many reject it, run it,
-    or are available."""
+    """Yield a line for each autocluster: how many slots it accepts and, of these, reject it, run it, or are
+    available."""
     static_slots = [ad for ad in slots.ads if not has_flag(ad, "DynamicSlot")]
     yield f"Analyzing matches for {len(static_slots)} slots\n"
     for head in _JOB_COLUMNS:

@@ -64,7 +64,6 @@ def _signing_by(names: Container[str]) -> Signing:
 
 
 def signature_from_ad(texts: Mapping[str, str]) -> Signature:
-    """Return the significant attributes of a job, taken from its ad."""
     names = texts.get("AutoClusterAttrs", ",".join(_SIGNIFICANT)).strip('"').lower().split(",")
     return _signing_by(names)(texts)
 

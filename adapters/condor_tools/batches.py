@@ -51,7 +51,6 @@ class BatchCluster(NamedTuple):
 
     @property
     def jobs(self) -> int:
-        """Return the number of its jobs in the queue."""
         return sum(self.counts.values())
 
     @property
@@ -62,8 +61,7 @@ class BatchCluster(NamedTuple):
 
 
 def cluster_rows(ads: Iterable[ClassAd], dag: bool = False) -> list[BatchCluster]:
-    """Return the rows of job ads, which must be sorted by job id. With `dag`, the owner of a DAG node is the node's
-    name."""
+    """Return the rows of job ads, which must be sorted by job id. With `dag`, a DAG node's owner is the node's name."""
     rows: dict[int, BatchCluster] = {}
     for ad in ads:
         cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))

@@ -264,13 +264,10 @@ def _run_time(_: Any, ad: ClassAd, display: CellContext) -> str | None:
 
 
 def _first_time(ad: ClassAd, *names: str) -> float | None:
-    """Return a time in an ad: the first of these attributes that exists."""
     return next((time for time in (number(ad, name) for name in names) if time is not None), None)
 
 
 def _until_ad_time(write: Callable[[float, float], float], *clock_names: str) -> Written:
-    """Format the time from an attribute's time to the ad's time."""
-
     def written(value: Any, ad: ClassAd, _: CellContext) -> str | None:
         now = _first_time(ad, *clock_names)
         return None if now is None else duration(write(now, value if isinstance(value, int | float) else 0))

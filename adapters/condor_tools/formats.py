@@ -41,7 +41,6 @@ class Autoformat(NamedTuple):
 
     @property
     def form(self) -> str:
-        """Return the printf format of its values."""
         return next((PRINTF_BY_LETTER[letter] for letter in "roVYT" if letter in self.letters), "%v")
 
 
@@ -164,8 +163,7 @@ def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[
 
 
 def chosen_names(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
-    """Return the names of an ad's attributes in alphabetical order: all names, or those in the list, with the spelling
-    of the list."""
+    """Return the names of an ad's attributes in alphabetical order: all, or those in the list, spelled as there."""
     return sorted(ad if attributes is None else {name for name in attributes if name in ad}, key=str.lower)
 
 

@@ -114,8 +114,7 @@ def read_job_id(word: str) -> ClusterOrJob | None:
 
 
 class JobSelector(NamedTuple):
-    """Selects jobs by id, owner and constraint. A job must match one of the ids or owners, and satisfy every
-    constraint."""
+    """Selects jobs. A job must match one of the ids or owners, if any, and satisfy every constraint."""
 
     ids: tuple[ClusterOrJob, ...] = ()
     owners: tuple[str, ...] = ()

@@ -239,7 +239,6 @@ class _PrintFormatReader:
 
 
 def _joined_lines(text: str) -> Iterator[str]:
-    """Yield the lines; a backslash at the end of a line joins it with the next one."""
     yield from re.sub(r"\\\n", "", text).splitlines()
 
 

@@ -223,8 +223,7 @@ COLUMNS = (
 
 
 def letters(states: Iterable[str], table: dict[str, str], winner: str) -> str:
-    """Return the letter of these states if they are equal, else ``*``; the letter of ``winner`` if it is one of
-    them."""
+    """Return the letter of ``winner`` if it is among these states, or of the states if they are equal, else ``*``."""
     state_letters_found = {table.get(state, " ") for state in states}
     if table[winner] in state_letters_found:
         return table[winner]
@@ -340,8 +339,7 @@ def compact_table(ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]
 
 
 def compact_totals(ads: Iterable[ClassAd], width: int | None) -> Iterator[str]:
-    """Yield the totals below the table: slots by state, including dynamic slots and the unused part of partitionable
-    slots."""
+    """Yield the totals below the table: slots by state, with dynamic slots and partitionable slots' unused parts."""
     return totals_lines(SLOTS, ((short_platform(ad), sums) for ad in ads for sums in _counted(ad)), width)
 
 

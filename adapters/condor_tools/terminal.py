@@ -68,8 +68,7 @@ class ProgressLine:
 
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:
-    """Wrap each line of a text at words; indent continuation lines by `indent` more than their line. A word longer than
-    a line is not split."""
+    """Wrap each line of a text between words; indent continuation lines by `indent` more than their line."""
     if width is None or width < NARROWEST:
         return text
     return "\n".join("\n".join(_lines(line, width, indent)) for line in text.split("\n"))

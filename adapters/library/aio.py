@@ -111,8 +111,7 @@ class _InThread(Generic[T]):
         return await self._call(lambda thing: thing.id)
 
     async def close(self) -> None:
-        """Close the pool or log after all earlier calls have finished; later calls fail. A cancelled `close` still
-        closes it."""
+        """Close the pool or log after all earlier calls; later calls fail. A cancelled `close` still closes it."""
         if self._thing._calls.inherited:
             return
         if self._closing is None:

@@ -481,8 +481,6 @@ def _open_virtual(
     wait: float,
     calls: CallLock,
 ) -> tuple[Engine, Callable[[], None]]:
-    """Return a pool in virtual time, and a function that closes it."""
-
     def call_behave(launch: Launch) -> Behaviour:
         with calls.callback():
             return behave(launch)

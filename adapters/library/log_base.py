@@ -72,7 +72,7 @@ class CallLock:
             self._in_call = in_call
 
     def each(self, items: Iterator[R]) -> Iterator[R]:
-        """Yield `items`; read many of them in each call."""
+        """Yield `items`. Each call reads many of them, so that the lock is not taken for each item."""
 
         def part() -> list[R]:
             with self:

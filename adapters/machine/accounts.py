@@ -36,8 +36,7 @@ _UID_RULES = frozenset({"7", "12"})  #: the universes scheduler and local
 
 
 class NoAccount(Exception):
-    """No account can run a job; the text gives the reason. ``of_job`` is true if the cause is the job, not the
-    machine."""
+    """No account can run a job; the text is the reason. ``of_job`` is true if the job is the cause, not the machine."""
 
     def __init__(self, reason: str, is_of_job: bool = False) -> None:
         super().__init__(reason)
@@ -58,8 +57,7 @@ class JobAccountSettings:
 
     @classmethod
     def configured(cls, configuration: Configuration) -> JobAccountSettings:
-        """Read a configuration. Raise `ConfigError` if a value is invalid, or needs root's rights that this process
-        lacks."""
+        """Read a configuration. Raise `ConfigError` if a value is invalid, or this process is not root but must be."""
         get_setting, slots = configuration.get, {}
         for name in configuration.names():
             if _SLOT_USER.fullmatch(name) and get_setting(name):
@@ -86,7 +84,7 @@ class JobAccountSettings:
         return evolve(account, dedicated=self.dedicated is not None and self.dedicated.search(account.name) is not None)
 
     def owner_account(self, owner: str) -> UnixAccount:
-        """Return the account of a job's owner, who owns the job's files. Raise `NoAccount` as ``account_named``
+        """Return the account of a job's owner, to whom its files belong. Raise `NoAccount` as ``account_named``
         does."""
         try:
             return account_named(owner)
@@ -147,8 +145,8 @@ def group_of(account: UnixAccount, group: str) -> UnixAccount:
 
 
 def _dedicated_account_pattern(configuration: Configuration) -> re.Pattern[str] | None:
-    """Return the pattern of dedicated accounts. Like the starter, put the setting between ^ and $ unchanged, even if it
-    has alternatives."""
+    """Return the pattern of dedicated accounts: like the starter, the setting between ^ and $, even with
+    alternatives."""
     pattern = configuration.get(_DEDICATED)
     if not pattern:
         return re.compile("") if configuration.boolean(_ALL_DEDICATED, False) else None

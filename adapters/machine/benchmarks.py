@@ -17,7 +17,7 @@ _WORDS = 4096
 _RANK = 200
 
 
-def measure(work: Callable[[], int], seconds: float = SECONDS) -> float:
+def operations_per_second(work: Callable[[], int], seconds: float = SECONDS) -> float:
     """Return the operations per second of ``work``, which returns the number of operations it did. Repeat ``work`` for
     ``seconds`` and use the fastest repetition, since other processes may use the machine."""
     best_rate, end = 0.0, time.perf_counter() + seconds
@@ -30,7 +30,7 @@ def measure(work: Callable[[], int], seconds: float = SECONDS) -> float:
             return best_rate
 
 
-def integers() -> int:
+def run_integer_work() -> int:
     """Run xorshift over a vector, sixteen times: shifts and exclusive ors of 32-bit integers that fit into a cache."""
     import numpy
 
@@ -42,7 +42,7 @@ def integers() -> int:
     return 16 * 6 * _WORDS
 
 
-def reals() -> int:
+def run_real_work() -> int:
     """Solve a system of linear equations, as LINPACK does."""
     import numpy
 
@@ -53,17 +53,17 @@ def reals() -> int:
 
 
 def main() -> None:
-    mips, kflops = measure(integers) / 1e6, measure(reals) / 1e3
+    mips, kflops = operations_per_second(run_integer_work) / 1e6, operations_per_second(run_real_work) / 1e3
     print(round(mips), round(kflops))
 
 
-def command() -> tuple[list[str], dict[str, str]]:
+def benchmark_command() -> tuple[list[str], dict[str, str]]:
     """Return the command and environment that run the benchmarks in a separate process, on one core."""
     threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
     return [sys.executable, "-m", __name__], {**os.environ, **threads}
 
 
-def result(printed_text: str) -> tuple[int, int]:
+def parse_result(printed_text: str) -> tuple[int, int]:
     """Return the MIPS and KFLOPS that the benchmarks printed, or (0, 0) if they did not finish."""
     numbers = printed_text.split()
     return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 and all(map(str.isdigit, numbers)) else (0, 0)

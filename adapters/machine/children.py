@@ -16,8 +16,9 @@ _PIPE = 1 << 16  #: bytes that a pipe holds
 
 
 class Child:
-    """A process in its own session. It calls ``heard`` with each line that it prints (the last may lack its line feed)
-    and ``ended`` when it has exited. Raises `OSError` if it cannot be started."""
+    """A process in its own session. The pool's loop calls ``take_line`` with each line that the process prints (the
+    last line may lack its line feed), and ``ended`` after it has exited. Raises `OSError` if the process cannot be
+    started."""
 
     def __init__(
         self,

@@ -48,8 +48,8 @@ class CronJob:
 
 
 def cron_jobs(configuration: Configuration) -> list[CronJob]:
-    """Return the programs of a configuration. Raise `ConfigError` if one has no executable, no valid period, or an
-    unknown mode."""
+    """Return the configured programs. Raise `ConfigError` if one has no executable, no valid period or an unknown
+    mode."""
     names = configuration.get("STARTD_CRON_JOBLIST").replace(",", " ").split()
     return [_cron_job(configuration, name) for name in dict.fromkeys(names)]
 
@@ -113,8 +113,8 @@ class _ProgramState:
 
 
 class Cron:
-    """Runs programs and stores the attributes that they published. ``watch`` and ``unwatch`` are functions of the
-    pool's loop; ``tell`` receives messages for the machine's administrator."""
+    """Runs programs and stores the attributes that they publish. ``watch`` and ``unwatch`` are functions of the pool's
+    loop. ``report_text`` receives messages for the machine's administrator."""
 
     def __init__(self, watch: Watch, unwatch: Unwatch, report_text: Callable[[str], None]) -> None:
         self._watch, self._unwatch, self._tell = watch, unwatch, report_text

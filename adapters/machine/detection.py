@@ -34,13 +34,13 @@ LEVELS: Final = {
     "x86_64-v2": {"cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3"},
 }
 """The features that each microarchitecture level requires, highest level first (HTCondor's lists)."""
-_NUMBERS: Final = {"CpuFamily": "cpu family", "CpuModelNumber": "model", "CpuCacheSize": "cache size"}
+_NUMBER_ATTRIBUTES: Final = {"CpuFamily": "cpu family", "CpuModelNumber": "model", "CpuCacheSize": "cache size"}
 
 
 def processor_ad(cpuinfo: str) -> Ad:
     """Return a processor's ad, for the first processor in the text of /proc/cpuinfo."""
     facts = dict(re.findall(r"^([^:\n]+?)\s*:[ \t]*(.*)$", cpuinfo.partition("\n\n")[0], flags=re.MULTILINE))
-    numbers = {attribute: re.match("[0-9]+", facts.get(name, "")) for attribute, name in _NUMBERS.items()}
+    numbers = {attribute: re.match("[0-9]+", facts.get(name, "")) for attribute, name in _NUMBER_ATTRIBUTES.items()}
     ad = {attribute: number[0] for attribute, number in numbers.items() if number}
     flags = set(facts.get("flags", "").split())
     level = next((level for level, features in LEVELS.items() if features <= flags), "")
@@ -65,10 +65,10 @@ def system_names() -> Ad:
         return ad
 
 
-_UNMEASURED = "RunBenchmarks = false"
+_UNMEASURED_SPEED = "RunBenchmarks = false"
 
 
-def detected(execute: Path) -> dict[str, int]:
+def detect_resources(execute: Path) -> dict[str, int]:
     """Return the cores, the memory (MiB) and the free disk space (KiB) where jobs run."""
     import psutil
 
@@ -89,12 +89,12 @@ def volume(directory: Path) -> ExecuteVolume:
     return ExecuteVolume(str(existing.stat().st_dev), usage.f_bavail * unit // 1024, usage.f_blocks * unit // 1024)
 
 
-def equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
+def machine_equipment(configuration: Configuration, execute: Path, system: Ad) -> Equipment:
     """Return this machine's hardware; jobs run in ``execute`` unless the configuration names another directory. Raise
     `SlotTypeError` if a custom resource's inventory command fails."""
     import psutil
 
-    resources = detected(execute)
+    resources = detect_resources(execute)
     memory = psutil.virtual_memory().total
     named_folders = execute_directories(configuration)
     volumes = {directory: volume(Path(directory)) for directory in named_folders.values()}
@@ -171,14 +171,14 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
     }
 
 
-def plain(static: int = 0, *, benchmarks: bool = False) -> Configuration:
+def default_configuration(static: int = 0, *, benchmarks: bool = False) -> Configuration:
     """Return the default configuration: HTCondor's defaults, with one partitionable slot or `static` equal ones. With
     `benchmarks`, measure the machine's speed once, as HTCondor does by default; this takes a second of one core."""
     static_text = f"\nNUM_SLOTS = {static}\nSLOT_TYPE_0_PARTITIONABLE = false" if static else ""
-    return read(("" if benchmarks else _UNMEASURED) + static_text)
+    return read(("" if benchmarks else _UNMEASURED_SPEED) + static_text)
 
 
-def _describe(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
+def _equipment_of_resources(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
     memory, volume = resources["Memory"], ExecuteVolume("", resources["Disk"], resources["Disk"])
     return Equipment(cpus, memory, memory * 1024, {"": volume}, {**system_ad(domains), **advertised()})
 
@@ -187,7 +187,7 @@ def equipment_of(machine: Machine, slots: Iterable[Slot], domains: Mapping[str, 
     """Return a machine's hardware as its ads record it, to apply another configuration to it."""
     disk = max((int(slot.ad.get("DetectedDisk", "0")) for slot in slots), default=0)
     resources = {"Memory": int(machine.ad["DetectedMemory"]), "Disk": disk}
-    return _describe(resources, domains, int(machine.ad["DetectedCpus"]))
+    return _equipment_of_resources(resources, domains, int(machine.ad["DetectedCpus"]))
 
 
 def machine(
@@ -202,8 +202,10 @@ def machine(
     """Return the command that adds a machine under a configuration. Without one, it has one partitionable slot, or
     `static` equal slots (there may be more slots than cores). `attributes` override those of its slots' ads; for
     ``domains``, see ``system_ad``. Raise `ValueError` if the resources are not sufficient for these slots."""
-    described = _describe(resources, domains, max(resources["Cpus"], static))
-    joining = machine_offer(id, name, plain(static) if configuration is None else configuration, described)
+    described = _equipment_of_resources(resources, domains, max(resources["Cpus"], static))
+    joining = machine_offer(
+        id, name, default_configuration(static) if configuration is None else configuration, described
+    )
     if not attributes:
         return joining
     slots = tuple(SlotPlan(plan.name, plan.kind, with_attributes(plan.ad, attributes)) for plan in joining.slots)

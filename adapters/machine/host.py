@@ -1,5 +1,4 @@
-"""The names of this machine, its user and this program. This module imports little, because every command needs one of
-these names."""
+"""The names of this machine, its user and this program. Imports little, because every command needs one of them."""
 
 from __future__ import annotations
 

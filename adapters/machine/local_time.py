@@ -21,8 +21,7 @@ class LocalTime(tzinfo):
         return local.replace(fold=int(self._epoch_seconds(local) != at))
 
     def _epoch_seconds(self, local: datetime | None) -> int:
-        """Return the instant of a local time. Use `fold` if there are two such instants, and the earlier offset in a
-        gap."""
+        """Return a local time's instant. Use `fold` if there are two such instants, and the earlier offset in a gap."""
         wall = _seconds_as_utc(local or _EPOCH)
         before, offset_after = (time.localtime(wall + day_shift).tm_gmtoff for day_shift in (-DAY, DAY))
         offsets = {offset for offset in (before, offset_after) if time.localtime(wall - offset).tm_gmtoff == offset}

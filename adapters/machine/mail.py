@@ -109,7 +109,6 @@ class Mailer(Struct):
         return None if self._running is None else max(0.0, self._running.until - time.monotonic())
 
     def turn(self) -> None:
-        """Kill a program that takes too long."""
         running = self._running
         if running is None or time.monotonic() < running.until:
             return

@@ -38,7 +38,7 @@ class _CpuTimes(Struct):
             self.samples.popleft()
 
     def cores(self, now: int) -> float:
-        """Return the mean over the window; the time before the first measurement counts as idle."""
+        """Return the mean number of cores used in the window. The time before the first measurement counts as idle."""
         first_sample, last_sample = self.samples[0], self.samples[-1]
         return max(0, last_sample[1] - first_sample[1]) / max(WINDOW, now - first_sample[0], 1)
 

@@ -106,13 +106,12 @@ class Spool:
                     yield int(match[1]), int(match[2]), path
 
     def follow(self, _: int, events: Sequence[Event]) -> None:
-        """Remove the directories of the jobs that leave the queue with these events."""
+        """Remove the spool directories of jobs that leave the queue with these events."""
         for event in events:
             if isinstance(event, JobsTransitioned) and event.target == LEFT:
                 self.remove_jobs(event.cluster, event.procs)
 
     def remove_jobs(self, cluster: int, procs: Procs) -> None:
-        """Remove the directories of jobs that have left the queue."""
         for root in self._spool_roots():
             self._remove_later(
                 path

@@ -41,7 +41,6 @@ class Plugin:
 
 
 def plugins_by_method(configuration: Configuration | None = None) -> dict[str, tuple[str, ...]]:
-    """Return the plugin command for each URL scheme."""
     return {method: command for command, plugin in _installed_plugins(configuration) for method in plugin.methods}
 
 

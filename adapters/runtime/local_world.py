@@ -169,12 +169,12 @@ class LocalWorld(World):
         """Run the benchmarks in a separate process, without blocking the pool."""
         if slot in self._benchmarks:
             return
-        command, environment = benchmarks.command()
+        command, environment = benchmarks.benchmark_command()
         output: list[str] = []
 
         def ended() -> None:
             self._benchmarks.pop(slot, None)
-            result = benchmarks.result("".join(output))
+            result = benchmarks.parse_result("".join(output))
             self._news.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
 
         try:

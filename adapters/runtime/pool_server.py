@@ -88,11 +88,11 @@ class PoolServer:
         wait: float | None = None,
     ) -> None:
         """Take the lock, open the log, and become its writer. With `lost`, give up jobs that another machine or
-        directory started and that are unknown here. `whose`: the users whose jobs run. `wait`: the seconds that a
-        program's pool waits for the lock; None: wait only for a short command. Raise `AlreadyServed` if another process
-        holds the lock, `LogError` if the log cannot be opened."""
+        directory started and that are unknown here. `served_users`: the users whose jobs run. `wait`: the seconds that
+        a program's pool waits for the lock; None: wait only for a short command. Raise `AlreadyServed` if another
+        process holds the lock, `LogError` if the log cannot be opened."""
         self.paths = log_paths(url)
-        self._whose = served_users if os.geteuid() == 0 else ServedUsers.OWN
+        self._served_users = served_users if os.geteuid() == 0 else ServedUsers.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)
         self._in_program = wait is not None  # a program receives the errors that `serve` prints
@@ -108,8 +108,8 @@ class PoolServer:
                 raise LogError(f"{self.paths.folder} cannot be used: {error.strerror or error}") from None
             self.log = open_log()
             self.world = LocalWorld(self.paths.folder, self.warn, chosen_id(self.log))
-            if self._whose is not ServedUsers.OWN:
-                self.world.serve_users(refuses_root=self._whose is ServedUsers.ALL)
+            if self._served_users is not ServedUsers.OWN:
+                self.world.serve_users(refuses_root=self._served_users is ServedUsers.ALL)
             self.engine = Engine(self.log, self.world, snapshot=Snapshot(url), zone=local_time())
             self.engine.load()
             gc.freeze()  # the state is long-lived: with a million clusters, each garbage collection would take seconds
@@ -123,7 +123,7 @@ class PoolServer:
         except BaseException:
             self._lock.give_up()
             raise
-        rights = None if self._whose is ServedUsers.OWN else rights_of
+        rights = None if self._served_users is ServedUsers.OWN else rights_of
         self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn, rights)
         self.stopping = False
         self._handlers: dict[int, Any] = {}  # the previous handlers of the signals that it catches
@@ -144,7 +144,7 @@ class PoolServer:
 
     def _listen(self) -> None:
         try:
-            mode = 0o666 if self._whose is ServedUsers.ALL else mode_of_files_beside(str(self.paths.base))
+            mode = 0o666 if self._served_users is ServedUsers.ALL else mode_of_files_beside(str(self.paths.base))
             listener = self._listener = listen(self.paths.socket, 128, mode)
         except OSError as error:
             raise LogError(f"{self.paths.socket} cannot be created: {error.strerror}; you must own it") from None
@@ -232,11 +232,11 @@ class PoolServer:
         self._machine_requests.append((client, request))
 
     def _check_submitter(self, client: JsonConnection) -> None:
-        if self._whose is ServedUsers.ALL and client.uid == 0:
+        if self._served_users is ServedUsers.ALL and client.uid == 0:
             raise Refusal(
                 "The given user is not allowed to own jobs: this pool rejects root's jobs; submit as another user"
             )
-        if client.uid != os.geteuid() and self._whose is ServedUsers.OWN:
+        if client.uid != os.geteuid() and self._served_users is ServedUsers.OWN:
             raise Refusal(
                 f"this pool runs its jobs as {user_name()}, and accepts no other user's jobs: {client.user} needs a "
                 f"separate pool"

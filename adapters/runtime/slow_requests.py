@@ -139,7 +139,7 @@ class WaitingRequest(Generic[Request]):
 
     @property
     def budget(self) -> EvaluationBudget:
-        """The budget for its decision, with the results of the evaluation."""
+        """Return the budget for deciding the request, with the results of the evaluation so far."""
         return EvaluationBudget(MAX_JOBS if self.rounds < MAX_ROUNDS else None, self.constraint)
 
 

@@ -20,7 +20,7 @@ from ...domain.ports import stimuli as s
 from ...domain.startd.provisioning import Equipment, SlotTypeError, machine_offer, reconfiguration
 from ...domain.state.records import Machine, Slot
 from ..machine.containers import container_problems
-from ..machine.detection import equipment, missing_inventories, plain, system_ad
+from ..machine.detection import default_configuration, machine_equipment, missing_inventories, system_ad
 from ..machine.host import host_name
 from ..machine.transfer_plugins import plugin_problems
 from .engine import Engine
@@ -60,7 +60,7 @@ class ExecutionPoint:
         """Read the configuration. Raise `ConfigError` if it cannot be read, or has a policy that Poolbook does not
         enforce."""
         if self.load is None:
-            return plain(self.static, benchmarks=self.benchmarks)
+            return default_configuration(self.static, benchmarks=self.benchmarks)
         configuration = self.load("STARTD")
         if not self.ignore_unenforced:
             configuration.check_enforced("start with -ignore-unenforced")
@@ -68,7 +68,7 @@ class ExecutionPoint:
 
     def _equipment(self, configuration: Configuration) -> Equipment:
         # The pool's own domains: its configuration may not be in force yet, and is read here anyway.
-        detected = equipment(configuration, self.folder, system_ad(self.engine.state.founding_settings))
+        detected = machine_equipment(configuration, self.folder, system_ad(self.engine.state.founding_settings))
         cpus = max(self.given.get("Cpus", detected.cpus), self.static)
         return evolve(detected, cpus=cpus, memory=self.given.get("Memory", detected.memory))
 

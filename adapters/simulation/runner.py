@@ -44,8 +44,7 @@ MOST_AT_ONCE = 10_000  #: maximum steps at one instant: a policy that keeps gran
 
 
 def play(simulation: Simulation) -> bool:
-    """Play the scenario to its end; return True if all expectations were met. Raise PlayError if a line requests
-    something impossible."""
+    """Play the scenario; return True if all expectations were met. Raise PlayError if a line cannot be executed."""
     simulation.begin()
     is_good = True
     for since_start, steps in groupby(simulation.scenario.steps, lambda step: step.at):

@@ -137,8 +137,7 @@ class ScenarioMachines:
             raise PlayError(f"the configuration of {machine.name}: {error}", machine.line) from None
 
     def reconfigured(self, id: str, name: str, state: State, line: int) -> Reconfigure:
-        """Return the stimulus that makes the machine read its configuration again. Raise PlayError if that is
-        invalid."""
+        """Return the stimulus that makes the machine reread its configuration. Raise PlayError if that is invalid."""
         machine, present = self.machine(name), state.machines[name]
         try:
             configuration = self.configuration(machine)

@@ -22,8 +22,7 @@ from .seal import Row
 
 Fields = dict[str, Any]  #: an event as JSON: dicts, lists, texts, numbers, booleans and None
 Upcast = tuple[str, Callable[[Fields], Fields] | None]
-"""The topic that replaced a retired one, and the function that converts the old fields, or None if only the topic
-changed."""
+"""The topic that replaced a retired one, and the function that converts its fields (None: only the topic changed)."""
 
 
 def _with_leaving(fields: Fields) -> Fields:
@@ -137,8 +136,8 @@ class Codec:
         return "an event"
 
     def decode(self, rows: Sequence[Row], log: str) -> list[Event]:
-        """Decode `rows` of the log named `log`. Raise `LogNewer` if a topic is unknown, `LogDamaged` if a state does
-        not fit its topic."""
+        """Decode `rows` of the log named `log`. Raise `LogNewer` for an unknown topic, `LogDamaged` for a wrong
+        state."""
         decode = self._decode
         try:
             return [decode[topic](state) for _, _, _, topic, state in rows]

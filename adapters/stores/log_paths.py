@@ -147,8 +147,8 @@ class WriterLock:
         return True
 
     def take(self) -> bool:
-        """Try to take the lock; return False if another process holds it or waits for it. Raise the same exceptions as
-        `take_in_turn`."""
+        """Try to take the lock; return False if another process holds it or waits for it. Raise as `take_in_turn`
+        does."""
         try:
             return self.take_in_turn()
         finally:
@@ -213,8 +213,7 @@ class WriterLock:
         return False
 
     def holder(self) -> str:
-        """Return the process that holds the lock: its pid, followed by its machine if the lock is on the log's
-        server."""
+        """Return the process that holds the lock: its pid, with its machine if the lock is on the log's server."""
         try:
             return self._on_server or self._path.read_text().strip()
         except OSError:
@@ -240,8 +239,7 @@ class WriterLock:
 
 
 class MemoryLock:
-    """The lock of the one writer of a named log in memory. ``memory:`` creates a new log each time, so it needs no
-    lock."""
+    """The lock of a named memory log's one writer. ``memory:`` creates a new log each time, so it needs no lock."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -131,7 +131,7 @@ def _tables(location: Location, create: bool, read_only: bool, lenient: bool = F
 
 
 def _reject_if_log_missing(location: Location, mark: str | None) -> None:
-    """Refuse to create a log in place of a missing one that has a mark: that would hide the loss."""
+    """Refuse to create a log in place of a missing one that has a mark, because a new log would hide the loss."""
     if mark is None:
         return
     marked = read_mark(mark)

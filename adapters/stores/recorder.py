@@ -34,8 +34,8 @@ class LogRecorder(ABC):
 
     @abstractmethod
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
-        """Replace the head `old` by `new` and store `batch`, in one durable transaction. Raise `Fenced` if the head is
-        not `old`."""
+        """Replace the head `old` by `new` and store `batch`, in one durable transaction. Raise `Fenced` for another
+        head."""
 
     @abstractmethod
     def read_rows(self, after: int, upto: int, limit: int) -> list[Row]:

@@ -260,8 +260,7 @@ def _tables(path: str, read_only: bool, lenient: bool, does_exist: bool) -> SQLi
 
 
 class _Reader(SQLiteRecorder):
-    """A read-only log, which leaves no files next to it. If the log was at rest and a process starts to write it,
-    reopen it."""
+    """A read-only log, which leaves no files next to it. It is reopened if a process starts to write it."""
 
     def __init__(self, path: str, lenient: bool) -> None:
         self._seen = self._state(path)

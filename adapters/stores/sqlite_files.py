@@ -56,8 +56,7 @@ def state_of(path: str) -> State:
 
 
 def make_private(path: str, log: str = "") -> None:
-    """Create the file, empty, if it is missing: private, or with the sharing of the file `log`. Raise `OSError` if that
-    fails."""
+    """Create an empty file if it is missing: private, or shared like the file `log`. Raise `OSError` if that fails."""
     mode = mode_of_files_beside(log)
     with suppress(FileExistsError):
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, PRIVATE)

@@ -37,8 +37,7 @@ class Problem(NamedTuple):
 
 
 def find_problems(tables: LogRecorder, mark: Head | None) -> list[Problem]:
-    """Return the problems of a log, at most `MAX_PROBLEMS`; the list is empty for an unaltered log. `mark` must be read
-    before the log."""
+    """Return a log's problems, at most `MAX_PROBLEMS`; none for an unaltered log. Read `mark` before the log."""
     problems: list[Problem] = []
     walk = _Walk(tables)
     try:
@@ -133,8 +132,8 @@ class _Walk:
             yield Problem(position, f"the seal of {append_text} is broken: it or its events changed")
 
     def _expected_epoch(self, part_rows: list[Row]) -> int:
-        """Return the expected epoch of an append of these rows: the epoch of the previous append, or of the WriterBegan
-        among these rows."""
+        """Return the expected epoch of an append of these rows: that of their WriterBegan, else of the previous
+        append."""
         epoch = self._epoch if type(self._epoch) is int else 0
         for _, _, _, topic, state in part_rows:
             if topic in _WRITER_TOPICS:

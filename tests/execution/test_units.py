@@ -110,7 +110,7 @@ def test_the_machines_memory_is_in_mebibytes() -> None:
     total_kb = next(
         int(line.split()[1]) for line in Path("/proc/meminfo").read_text().splitlines() if "MemTotal" in line
     )
-    assert detection.detected(Path("/"))["Memory"] == total_kb // 1024
+    assert detection.detect_resources(Path("/"))["Memory"] == total_kb // 1024
 
 
 def test_a_directorys_size_is_what_the_system_reports(tmp_path: Path) -> None:

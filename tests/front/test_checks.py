@@ -32,7 +32,7 @@ GOOD = DoctorFacts(
     Program((3, 11, 7), "/opt/venv/bin/poolbook", "/opt/venv/bin/poolbook"),
     MachineFacts(4, 8000, zone="CET"),
     Settings(),
-    LogFacts("pool.db", there=True, position=120, counts={1: 2, 2: 3}),
+    LogFacts("pool.db", exists=True, position=120, job_counts={1: 2, 2: 3}),
     {
         "log": VolumeFacts("/home/alice", "ext4", 50_000),
         "execute": VolumeFacts("/home/alice/pool.db.d", "ext4", 50_000),
@@ -76,9 +76,10 @@ def test_good_facts_have_no_problems() -> None:
         (vary("machine", granted_cores=0.5), "cores", "warning", "only 0.5$", "-cpus 1 "),
         (vary("machine", granted_memory=512), "memory", "warning", "8000 MiB of memory, .* 512 MiB", "-memory 512 "),
         (vary("machine", open_files=64), "open files", "warning", "open only 64 files", "ulimit -n 1024"),
-        (vary("machine", subreaper=False), "processes", "problem", "jobs cannot run", "Linux 3.4"),
-        (vary("machine", numbered=False), "processes", "warning", "a daemon that a job starts", "ulimit -R"),
-        (vary("machine", unknown_zone="Europe/Berlni"), "time zone", "warning", "TZ=Europe/Berlni is no", "TZ=Europe"),
+        (vary("machine", has_subreaper=False), "processes", "problem", "jobs cannot run", "Linux 3.4"),
+        (vary("machine", can_mark_jobs=False), "processes", "warning", "a daemon that a job starts", "ulimit -R"),
+        (vary("machine", unknown_time_zone="Europe/Berlni"), "time zone", "warning",
+         "TZ=Europe/Berlni is no", "TZ=Europe"),
         (vary("settings", files=("a.conf",), error="line 3: no"), "configuration", "problem",
          "valid: line 3", "fix it"),
         (vary("settings", warnings=("STRAT is no",)), "configuration", "warning", "STRAT is no", "config -verbose"),
@@ -87,10 +88,12 @@ def test_good_facts_have_no_problems() -> None:
             vary("settings", files=("a.conf",), environment=("_CONDOR_START",)),
             *("environment", "warning", "_CONDOR_START: these override all files", "unset"),
         ),
-        (vary("settings", starts={"slot1": False}), "START", "problem", "never starts a job", "config -verbose START"),
-        (vary("settings", starts={"slot1": False, "slot2": None}), "START", "warning", "every job on slot1$", "config"),
+        (vary("settings", constant_starts={"slot1": False}), "START", "problem",
+         "never starts a job", "config -verbose START"),
+        (vary("settings", constant_starts={"slot1": False, "slot2": None}), "START", "warning",
+         "every job on slot1$", "config"),
         (vary_folder("log", writable=False), "folder", "problem", "/home/alice is not writable", "-log FILE"),
-        (vary_folder("log", folder="/no/my d", there=False), "folder", "problem",
+        (vary_folder("log", folder="/no/my d", exists=False), "folder", "problem",
          "no/my d does not exist", "-p '/no/my d'"),
         (vary_folder("log", kind="nfs4"), "folder", "warning", r"network file system \(nfs4\)", "a local disk"),
         (vary_folder("log", kind="tmpfs"), "folder", "warning", "lost when the machine stops", "a directory on a disk"),
@@ -99,16 +102,17 @@ def test_good_facts_have_no_problems() -> None:
         (vary_folder("execute", free=10), "scratch", "problem", "10 MiB are free for jobs", "request_disk"),
         (vary_folder("execute", executable=False), "scratch", "warning", "noexec", "another directory"),
         (vary("log", error="its file is damaged"), "log", "problem", "its file is damaged", "poolbook doc log"),
-        (vary("log", marked=False), "log", "warning", "has no .head file", r"copy its \.head file"),
-        (vary("log", ahead=90_000_000), "clock", "warning", "90 s later than this machine's clock", "set the clock"),
+        (vary("log", has_head_witness=False), "log", "warning", "has no .head file", r"copy its \.head file"),
+        (vary("log", ahead_us=90_000_000), "clock", "warning", "90 s later than this machine's clock", "set the clock"),
         (vary("log", holder="77"), "server", "warning", "process 77 writes the log", "wait until it ends"),
-        (vary("log", claims=3, supervised=True), "server", "warning",
+        (vary("log", open_claims=3, has_supervisor=True), "server", "warning",
          "jobs continue without a pool", "poolbook resume"),
-        (vary("log", claims=3), "server", "warning", "3 started jobs are not managed", "poolbook resume"),
-        (vary("log", counts={5: 2}, held=("4.0", "no disk")), "jobs", "warning", "hold; 4.0: no disk", "q -hold"),
-        (vary("log", unfit=(UnmatchedJobs("7.0", 3, 5),)), "jobs", "warning",
+        (vary("log", open_claims=3), "server", "warning", "3 started jobs are not managed", "poolbook resume"),
+        (vary("log", job_counts={5: 2}, held_job=("4.0", "no disk")), "jobs", "warning",
+         "hold; 4.0: no disk", "q -hold"),
+        (vary("log", unmatched_jobs=(UnmatchedJobs("7.0", 3, 5),)), "jobs", "warning",
          "job 7.0, or 2 more", "-better-analyze 7.0"),
-        (vary("log", unfit=(UnmatchedJobs("7.0", 1, 5),)), "jobs", "warning",
+        (vary("log", unmatched_jobs=(UnmatchedJobs("7.0", 1, 5),)), "jobs", "warning",
          r"matches job 7.0 \(5 slots", "-better-analyze 7.0"),
     ],
 )  # fmt: skip
@@ -125,13 +129,13 @@ def test_a_bad_fact_is_reported_with_its_remedy(
     ("facts", "check", "text"),
     [
         (vary("machine", granted_cores=8.0, granted_memory=9000), "cores", "4 cores"),
-        (vary("settings", files=("a.conf",), named="-config"), "configuration", r"from a.conf \(-config\)"),
-        (vary("settings", watches=True), "sensors", "terminals and of 0 keyboards"),
-        (vary("log", there=False, empty=True), "log", "pool.db is empty: `poolbook run` and"),
-        (vary("log", counts={2: 1, 1: 1}), "jobs", "^1 job runs, 1 waits$"),
-        (vary("log", there=False), "log", "no log at pool.db yet"),
+        (vary("settings", files=("a.conf",), named_by="-config"), "configuration", r"from a.conf \(-config\)"),
+        (vary("settings", reads_keyboard=True), "sensors", "terminals and of 0 keyboards"),
+        (vary("log", exists=False, empty=True), "log", "pool.db is empty: `poolbook run` and"),
+        (vary("log", job_counts={2: 1, 1: 1}), "jobs", "^1 job runs, 1 waits$"),
+        (vary("log", exists=False), "log", "no log at pool.db yet"),
         (vary("log", imported=True), "log", "120 events, imported records"),
-        (vary("log", holder="77", answers=True, claims=4), "server", "process 77 serves the log"),
+        (vary("log", holder="77", accepts_requests=True, open_claims=4), "server", "process 77 serves the log"),
     ],
 )
 def test_a_good_fact_is_described(facts: DoctorFacts, check: str, text: str) -> None:
@@ -141,7 +145,9 @@ def test_a_good_fact_is_described(facts: DoctorFacts, check: str, text: str) -> 
 
 
 def test_sensors_matter_only_to_policies_that_use_the_keyboard() -> None:
-    facts = evolve(vary("settings", watches=True), machine=evolve(GOOD.machine, logins=False, inputs=(3, 1)))
+    facts = evolve(
+        vary("settings", reads_keyboard=True), machine=evolve(GOOD.machine, knows_logins=False, input_devices=(3, 1))
+    )
     no_sensor, no_user = findings_of(facts, "sensors")
     assert "2 of 3 keyboards and mice" in no_sensor.words and "group input" in no_sensor.remedy
     assert "every terminal counts" in no_user.words and "STARTD_HAS_BAD_UTMP" in no_user.remedy

@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.condor_files.importing import content
-from poolbook.adapters.condor_files.importing.content import head_of, length_of, most_of, open_content, read_exactly
+from poolbook.adapters.condor_files.importing.content import (
+    head_of,
+    length_of,
+    open_content,
+    read_exactly,
+    unpacked_limit,
+)
 from poolbook.adapters.condor_files.importing.driver import Importer
 from poolbook.adapters.stores.opening import open_log
 
@@ -38,7 +44,7 @@ def test_the_limit_depends_on_the_size_unless_it_is_set(
     size: int, setting: str, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("POOLBOOK_MAX_UNPACKED", setting)
-    assert most_of(size) == most
+    assert unpacked_limit(size) == most
 
 
 @pytest.mark.parametrize("setting", ["x", "-1", "0", "1.5"])

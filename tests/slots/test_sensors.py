@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.machine import benchmarks
-from poolbook.adapters.machine.detection import equipment, processor_ad, volume
+from poolbook.adapters.machine.detection import machine_equipment, processor_ad, volume
 from poolbook.adapters.machine.sensors import CondorLoad, Idle, Sensors, logged_in
 from poolbook.domain.config import read
 from poolbook.domain.startd.provisioning import machine_offer
@@ -151,28 +151,30 @@ def test_the_load_of_a_job_is_its_mean_number_of_busy_cores(
 
 
 def test_benchmarks_measure_the_fastest_repetition() -> None:
-    assert benchmarks.measure(benchmarks.integers, 0.0) > 0
-    assert benchmarks.measure(benchmarks.reals, 0.0) > 0
+    assert benchmarks.operations_per_second(benchmarks.run_integer_work, 0.0) > 0
+    assert benchmarks.operations_per_second(benchmarks.run_real_work, 0.0) > 0
     slow_then_fast = iter([1, 1_000_000])
-    assert benchmarks.measure(lambda: next(slow_then_fast, 0), 0.001) > benchmarks.measure(lambda: 1, 0.0)
+    assert benchmarks.operations_per_second(lambda: next(slow_then_fast, 0), 0.001) > benchmarks.operations_per_second(
+        lambda: 1, 0.0
+    )
 
 
 def test_benchmarks_run_in_a_separate_process() -> None:
-    command, environment = benchmarks.command()
+    command, environment = benchmarks.benchmark_command()
     output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
-    mips, kflops = benchmarks.result(output)
+    mips, kflops = benchmarks.parse_result(output)
     assert mips > 0 and kflops > 0
 
 
 @pytest.mark.parametrize("output", ["", "12", "a b", "1 2 3"])
 def test_benchmarks_with_incomplete_output_have_no_result(output: str) -> None:
-    assert benchmarks.result(output) == (0, 0)
+    assert benchmarks.parse_result(output) == (0, 0)
 
 
 def test_the_equipment_of_a_machine_is_detected_and_includes_inventories(tmp_path: Path) -> None:
     log_folder = tmp_path / "does/not/exist/yet"
     config = read(f"MACHINE_RESOURCE_INVENTORY_Fans = /bin/echo DetectedFans = 3\nSLOT2_EXECUTE = {tmp_path}")
-    detected = equipment(config, log_folder, {})
+    detected = machine_equipment(config, log_folder, {})
     assert detected.cpus == len(os.sched_getaffinity(0))
     assert detected.memory > 0 and detected.swap >= detected.memory * 1024
     assert set(detected.volumes) == {"", str(tmp_path)}, "by default, jobs run next to the log"
@@ -182,17 +184,17 @@ def test_the_equipment_of_a_machine_is_detected_and_includes_inventories(tmp_pat
 
 def test_an_inventory_that_cannot_be_run_is_reported(tmp_path: Path) -> None:
     with pytest.raises(SlotTypeError, match="MACHINE_RESOURCE_INVENTORY_Fans: /no/such/thing"):
-        equipment(read("MACHINE_RESOURCE_INVENTORY_Fans = /no/such/thing"), tmp_path, {})
+        machine_equipment(read("MACHINE_RESOURCE_INVENTORY_Fans = /no/such/thing"), tmp_path, {})
 
 
 def test_without_condor_gpu_discovery_a_machine_has_no_gpus(tmp_path: Path) -> None:
     config = read(f"use FEATURE : GPUs\nLIBEXEC = {tmp_path}")
-    offer = machine_offer("joins", "h", config, equipment(config, tmp_path, {}))
+    offer = machine_offer("joins", "h", config, machine_equipment(config, tmp_path, {}))
     assert (offer.ad["DetectedGPUs"], offer.slots[0].ad["GPUs"]) == ("0", "0")
     discovery = tmp_path / "condor_gpu_discovery"
     discovery.write_text("#!/bin/sh\necho 'DetectedGPUs=\"GPU-1, GPU-2\"'\n")
     discovery.chmod(0o755)
-    offer = machine_offer("joins", "h", config, equipment(config, tmp_path, {}))
+    offer = machine_offer("joins", "h", config, machine_equipment(config, tmp_path, {}))
     assert (offer.slots[0].ad["GPUs"], offer.slots[0].ad["AssignedGPUs"]) == ("2", '"GPU-1,GPU-2"')
 
 

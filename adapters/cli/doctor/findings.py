@@ -31,7 +31,7 @@ class VolumeFacts:
     free: int
     writable: bool = True
     executable: bool = True
-    there: bool = True  #: whether the directory itself exists
+    exists: bool = True  #: whether the directory itself exists
 
 
 @frozen
@@ -41,23 +41,23 @@ class MachineFacts:
     granted_cores: float | None = None  #: with `granted_memory`, the limits of this process's control groups
     granted_memory: int | None = None  #: None: no limit (also for the cores)
     open_files: int = 1024
-    subreaper: bool = True
-    numbered: bool = True  #: whether RLIMIT_RTTIME can mark a job's processes
+    has_subreaper: bool = True
+    can_mark_jobs: bool = True  #: whether RLIMIT_RTTIME can mark a job's processes
     zone: str = "UTC"
-    unknown_zone: str = ""
-    logins: bool = True
-    inputs: tuple[int, int] = (0, 0)  #: the number of keyboards and mice, and how many of them are readable
+    unknown_time_zone: str = ""
+    knows_logins: bool = True
+    input_devices: tuple[int, int] = (0, 0)  #: the number of keyboards and mice, and how many of them are readable
 
 
 @frozen
 class Settings:
     files: tuple[str, ...] = ()  #: empty: this machine has no policy
-    named: str = ""  #: the option or variable that names the files
+    named_by: str = ""  #: the option or variable that names the files
     error: str = ""
     warnings: tuple[str, ...] = ()
     environment: tuple[str, ...] = ()
-    starts: Mapping[str, bool | None] = field(factory=dict)  #: each slot's START if it is constant, else None
-    watches: bool = False  #: whether a slot's policy reads KeyboardIdle or ConsoleIdle
+    constant_starts: Mapping[str, bool | None] = field(factory=dict)  #: each slot's START if it is constant, else None
+    reads_keyboard: bool = False  #: whether a slot's policy reads KeyboardIdle or ConsoleIdle
     cores: float = 0
     memory: float = 0  #: with `cores`, the total over all slots
 
@@ -74,20 +74,20 @@ class UnmatchedJobs:
 @frozen
 class LogFacts:
     url: str
-    there: bool = False
+    exists: bool = False
     error: str = ""
     position: int = 0
     imported: bool = False
-    marked: bool = True
-    ahead: int = 0  #: microseconds by which its last event is ahead of this machine's clock
+    has_head_witness: bool = True
+    ahead_us: int = 0  #: microseconds by which its last event is ahead of this machine's clock
     holder: str = ""  #: the process that writes the log; empty if there is none
-    answers: bool = False  #: whether the holder accepts requests
-    claims: int = 0  #: jobs that were started and whose end is not in the log yet
-    supervised: bool = False  #: whether the supervisor of these jobs is running
+    accepts_requests: bool = False  #: whether the holder accepts requests
+    open_claims: int = 0  #: jobs that were started and whose end is not in the log yet
+    has_supervisor: bool = False  #: whether the supervisor of these jobs is running
     empty: bool = False  #: whether its file exists but never contained an event
-    counts: Mapping[int, int] = field(factory=dict)  #: jobs in the queue by JobStatus
-    held: tuple[str, str] = ("", "")  #: a held job and its HoldReason
-    unfit: tuple[UnmatchedJobs, ...] = ()
+    job_counts: Mapping[int, int] = field(factory=dict)  #: jobs in the queue by JobStatus
+    held_job: tuple[str, str] = ("", "")  #: a held job and its HoldReason
+    unmatched_jobs: tuple[UnmatchedJobs, ...] = ()
 
 
 @frozen
@@ -172,24 +172,24 @@ def _open_files(facts: DoctorFacts) -> Cases:
 
 
 def _processes(facts: DoctorFacts) -> Cases:
-    yield "lost" if not facts.machine.subreaper else "good" if facts.machine.numbered else "unmarked", {}
+    yield "lost" if not facts.machine.has_subreaper else "good" if facts.machine.can_mark_jobs else "unmarked", {}
 
 
 def _time_zone(facts: DoctorFacts) -> Cases:
-    unknown = facts.machine.unknown_zone
+    unknown = facts.machine.unknown_time_zone
     yield "unknown" if unknown else "good", {"unknown": unknown, "zone": facts.machine.zone}
 
 
 def _sensors(facts: DoctorFacts) -> Cases:
-    present_inputs, readable_inputs = facts.machine.inputs
-    if not facts.settings.watches:
+    present_inputs, readable_inputs = facts.machine.input_devices
+    if not facts.settings.reads_keyboard:
         yield "unwatched", {}
         return
     if present_inputs > readable_inputs:
         yield "unreadable", {"hidden": present_inputs - readable_inputs, "there": present_inputs}
-    if not facts.machine.logins:
+    if not facts.machine.knows_logins:
         yield "logins", {}
-    if present_inputs == readable_inputs and facts.machine.logins:
+    if present_inputs == readable_inputs and facts.machine.knows_logins:
         yield "good", {"there": present_inputs}
 
 
@@ -198,7 +198,7 @@ def _folder(facts: DoctorFacts) -> Cases:
     if volume is None:
         return
     cases = (
-        ("missing", not volume.there),
+        ("missing", not volume.exists),
         ("locked", not volume.writable),
         ("shared", volume.kind in NETWORK_FILE_SYSTEMS),
         ("memory", volume.kind in MEMORY_FILE_SYSTEMS),
@@ -233,7 +233,7 @@ def _configuration(facts: DoctorFacts) -> Cases:
     if settings.error:
         yield "wrong", {"error": settings.error}
     elif settings.files:
-        yield "files", {"files": ", ".join(settings.files), "named": settings.named}
+        yield "files", {"files": ", ".join(settings.files), "named": settings.named_by}
     else:
         yield "environment" if settings.environment else "none", {}
     yield from (("warned", {"warning": warning}) for warning in settings.warnings)
@@ -247,7 +247,7 @@ def _environment(facts: DoctorFacts) -> Cases:
 
 
 def _start(facts: DoctorFacts) -> Cases:
-    starts = facts.settings.starts
+    starts = facts.settings.constant_starts
     unstartable_slots = [slot for slot, start in starts.items() if start is False]
     if unstartable_slots:
         yield "never" if len(unstartable_slots) == len(starts) else "some", {"slots": ", ".join(unstartable_slots)}
@@ -255,41 +255,41 @@ def _start(facts: DoctorFacts) -> Cases:
 
 def _log(facts: DoctorFacts) -> Cases:
     log = facts.log
-    case_name = "wrong" if log.error else "empty" if log.empty else "good" if log.there else "missing"
+    case_name = "wrong" if log.error else "empty" if log.empty else "good" if log.exists else "missing"
     kind = "imported records" if log.imported else "a pool's own"
     yield case_name, {"error": log.error, "url": log.url, "position": log.position, "kind": kind}
-    if log.there and not log.error and not log.marked:
+    if log.exists and not log.error and not log.has_head_witness:
         yield "unmarked", {"url": log.url}
 
 
 def _clock(facts: DoctorFacts) -> Cases:
-    seconds_ahead = facts.log.ahead // 1_000_000
+    seconds_ahead = facts.log.ahead_us // 1_000_000
     if seconds_ahead > 0:
         yield "behind", {"ahead": seconds_ahead}
 
 
 def _writer(facts: DoctorFacts) -> Cases:
     log = facts.log
-    if log.answers or log.holder:
-        yield "serves" if log.answers else "writes", {"holder": log.holder}
-    elif log.claims:
-        continuing_text = f"{counted(log.claims, 'job continues', 'jobs continue')} without a pool"
-        unmanaged_text = f"{counted(log.claims, 'started job is', 'started jobs are')} not managed by a pool"
-        yield "gone", {"jobs": continuing_text if log.supervised else unmanaged_text}
-    elif log.there and not log.imported:
+    if log.accepts_requests or log.holder:
+        yield "serves" if log.accepts_requests else "writes", {"holder": log.holder}
+    elif log.open_claims:
+        continuing_text = f"{counted(log.open_claims, 'job continues', 'jobs continue')} without a pool"
+        unmanaged_text = f"{counted(log.open_claims, 'started job is', 'started jobs are')} not managed by a pool"
+        yield "gone", {"jobs": continuing_text if log.has_supervisor else unmanaged_text}
+    elif log.exists and not log.imported:
         yield "none", {}
 
 
 def _jobs(facts: DoctorFacts) -> Cases:
     log = facts.log
-    held_count, idle_count, running_count = (log.counts.get(status, 0) for status in (_HELD, _IDLE, _RUNNING))
+    held_count, idle_count, running_count = (log.job_counts.get(status, 0) for status in (_HELD, _IDLE, _RUNNING))
     if held_count:
-        job, reason = log.held
+        job, reason = log.held_job
         yield "held", {"jobs": counted(held_count, "job is", "jobs are"), "job": job, "reason": reason}
-    for row in log.unfit:
+    for row in log.unmatched_jobs:
         alike_text = f", or {row.jobs - 1} more like it" if row.jobs > 1 else ""
         yield "unfit", {"job": row.job, "others": alike_text, "slots": counted(row.slots, "slot was", "slots were")}
-    if log.counts and not held_count and not log.unfit:
+    if log.job_counts and not held_count and not log.unmatched_jobs:
         run = counted(running_count, "job runs", "jobs run")
         yield "good", {"run": run, "idle": idle_count, "waits": "waits" if idle_count == 1 else "wait"}
 

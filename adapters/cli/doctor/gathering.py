@@ -26,7 +26,7 @@ from ....domain.state.pool_settings import DOMAINS
 from ....projections.job_query import SelectedJobs
 from ....projections.views import RejectionRow, Views
 from ....replay.forensics.imported_log import is_imported
-from ...machine.detection import detected, equipment, system_ad, volume
+from ...machine.detection import detect_resources, machine_equipment, system_ad, volume
 from ...machine.execution.supervisor import processes
 from ...machine.host import host_name
 from ...machine.sensors import logged_in
@@ -78,7 +78,7 @@ def _program_facts(environment: Mapping[str, str]) -> Program:
 
 
 def _machine_facts(place: LogPaths | None, environment: Mapping[str, str]) -> MachineFacts:
-    resources = detected(Path.cwd() if place is None else place.folder)
+    resources = detect_resources(Path.cwd() if place is None else place.folder)
     cores, memory = cgroup_limits()
     inputs = [os.access(device, os.R_OK) for device in Path("/dev/input").glob("event*")]
     _, realtime_limit = resource.getrlimit(resource.RLIMIT_RTTIME)
@@ -122,8 +122,7 @@ def cgroup_limits(root: Path = Path("/")) -> tuple[float | None, int | None]:
 
 
 def _group_directories(base: Path, controllers: str, path: str) -> Iterator[Path]:
-    """Yield the directories of a control group and its ancestors. In a container, the container's outermost group is
-    the last."""
+    """Yield the directories of a control group and its ancestors, up to the container's outermost group."""
     for name in controllers.split(",") if controllers else [""]:
         folder = base / name / path.lstrip("/")
         yield folder
@@ -138,8 +137,7 @@ def _words_of_file(path: Path) -> list[str]:
 
 
 def _unknown_time_zone(name: str) -> str:
-    """Return the time zone in TZ if it is unknown, because the C library then uses UTC without a warning; empty
-    otherwise."""
+    """Return TZ if it is an unknown zone, because the C library then uses UTC without a warning; else ""."""
     key = name.lstrip(":")
     if not key or key.startswith("/") or _POSIX_ZONE.fullmatch(key):
         return ""
@@ -173,8 +171,7 @@ def _volume_facts(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
 
 
 def _mounts_by_path(path: Path) -> dict[str, tuple[str, list[str]]]:
-    """Return the file system type and options of each mount point, from proc_pid_mountinfo(5). If a path is mounted
-    twice, the last mount counts."""
+    """Return the file system type and options of each mount point; the last mount counts. See proc_pid_mountinfo(5)."""
     mounts = {}
     for line in path.read_text(errors="surrogateescape").splitlines() if path.exists() else ():
         fields, _, filesystem_text = line.partition(" - ")
@@ -200,7 +197,10 @@ def _configuration_facts(files: Sequence[str], environment: Mapping[str, str], p
         settings = load(paths, environment=environment)
         folder = Path.cwd() if place is None else place.folder
         joining = machine_offer(
-            "doctor", host_name(), settings, equipment(settings, folder, system_ad(dict.fromkeys(DOMAINS, host_name())))
+            "doctor",
+            host_name(),
+            settings,
+            machine_equipment(settings, folder, system_ad(dict.fromkeys(DOMAINS, host_name()))),
         )
     except (ConfigError, SlotTypeError) as error:
         return Settings(names, option_text, str(error), environment=variables)
@@ -245,7 +245,7 @@ def log_facts(url: str, place: LogPaths | None) -> LogFacts:
         facts = _facts_of_log(url, name)
     except LogError as error:
         return LogFacts(name, True, str(error))
-    facts = evolve(facts, marked=_has_head_witness(location))
+    facts = evolve(facts, has_head_witness=_has_head_witness(location))
     if facts.imported or place is None:
         return facts
     return _with_queue_counts(url, _with_writer_and_claims(url, place, facts))
@@ -262,7 +262,7 @@ def _facts_of_log(url: str, name: str) -> LogFacts:
         position = log.head.position
         last = next((event.at for _, event in log.read(max(0, position - 1))), 0)
         ahead = max(0, last - time.time_ns() // 1000)
-        return LogFacts(name, True, position=position, imported=is_imported(log), ahead=ahead)
+        return LogFacts(name, True, position=position, imported=is_imported(log), ahead_us=ahead)
     finally:
         log.close()
 
@@ -271,7 +271,13 @@ def _with_writer_and_claims(url: str, place: LogPaths, facts: LogFacts) -> LogFa
     holder = WriterLock(url).holder() if is_written(url) else ""
     claims = place.folder / "claims"
     begun = sum(1 for _ in claims.iterdir()) if claims.is_dir() else 0
-    return evolve(facts, holder=holder, answers=is_served(url), claims=begun, supervised=_has_supervisor(place.folder))
+    return evolve(
+        facts,
+        holder=holder,
+        accepts_requests=is_served(url),
+        open_claims=begun,
+        has_supervisor=_has_supervisor(place.folder),
+    )
 
 
 def _has_supervisor(folder: Path) -> bool:
@@ -296,7 +302,7 @@ def _with_queue_counts(url: str, facts: LogFacts) -> LogFacts:
         unfit = tuple(
             UnmatchedJobs(row.job, row.jobs, row.slots) for row in views.rejections() if _matches_no_slot(row)
         )
-    return evolve(facts, counts=dict(counts), held=hold, unfit=unfit)
+    return evolve(facts, job_counts=dict(counts), held_job=hold, unmatched_jobs=unfit)
 
 
 def _held_job_and_reason(views: Views, cluster: int) -> tuple[str, str]:

@@ -16,20 +16,20 @@ from typing import IO, Any
 
 from attrs import define
 
-PIECE = 1 << 20
-HEAD = 1024  #: size of a file's head in bytes; the heads of two logs differ, since their times differ
+PIECE_BYTES = 1 << 20
+HEAD_BYTES = 1024  #: size of a file's head in bytes; the heads of two logs differ, since their times differ
 DAMAGED = (OSError, EOFError, zlib.error, lzma.LZMAError)  #: the errors raised for a damaged or truncated file
 
 _OPENERS: dict[bytes, Callable[..., Any]] = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ\x00": lzma.open}
 """The magic bytes at the start of compressed files."""
 SUFFIXES = (".gz", ".bz2", ".xz")
-_REWRITTEN = re.compile(rb"\A(\s*008 \(-?\d+\.[^\n]*?Global JobLog:\s*ctime=\d* id=\S*)( [^\n]*)")
+_CHANGING_HEADER = re.compile(rb"\A(\s*008 \(-?\d+\.[^\n]*?Global JobLog:\s*ctime=\d* id=\S*)( [^\n]*)")
 
 
 VARIABLE = "POOLBOOK_MAX_UNPACKED"  #: maximum MiB to read from a compressed file; if unset, the limits below apply
-RATIO = 100  #: maximum ratio of unpacked to compressed size; logs compress by a factor of 10 to 50
-ALWAYS = 256 << 20  #: bytes that may always be read, regardless of the ratio
-MOST = 8 << 30  #: maximum number of bytes to read
+MAX_RATIO = 100  #: maximum ratio of unpacked to compressed size; logs compress by a factor of 10 to 50
+ALWAYS_ALLOWED = 256 << 20  #: bytes that may always be read, regardless of the ratio
+DEFAULT_LIMIT = 8 << 30  #: maximum number of bytes to read
 
 
 class TooMuchError(OSError):
@@ -49,7 +49,7 @@ class UnpackedFile:
     def __init__(self, path: str, opener: Callable[..., Any]) -> None:
         self._packed = open(path, "rb")  # noqa: SIM115  # closed with this
         self._file = opener(self._packed, "rb")
-        self._most = most_of(os.fstat(self._packed.fileno()).st_size)
+        self._most = unpacked_limit(os.fstat(self._packed.fileno()).st_size)
 
     def read1(self, size: int = -1) -> bytes:
         data: bytes = b"" if self._file.tell() > self._most else self._file.read1(size)
@@ -85,12 +85,12 @@ class UnpackedFile:
 Content = IO[bytes] | UnpackedFile
 
 
-def most_of(size: int) -> int:
-    """Return the maximum number of bytes to read from a compressed file of this size. Raise `ValueError` if the setting
-    is not a number."""
+def unpacked_limit(size: int) -> int:
+    """Return how many bytes to read at most from a compressed file of this size. Raise `ValueError` for a wrong
+    setting."""
     setting_text = os.environ.get(VARIABLE)
     if not setting_text:
-        return min(MOST, max(ALWAYS, RATIO * size))
+        return min(DEFAULT_LIMIT, max(ALWAYS_ALLOWED, MAX_RATIO * size))
     if not setting_text.isdigit() or not int(setting_text):
         raise ValueError(f"{VARIABLE} must be a number of MiB, not {setting_text!r}")
     return int(setting_text) << 20
@@ -106,17 +106,17 @@ def open_content(path: str) -> Content:
     return open(path, "rb")
 
 
-def bytes_read(file: Content, offset: int) -> int:
+def packed_bytes_read(file: Content, offset: int) -> int:
     """Return how many bytes of the file itself were read to obtain `offset` bytes of its content."""
     return file.packed() if isinstance(file, UnpackedFile) else offset
 
 
-def lasting(beginning: bytes) -> bytes:
+def without_changing_header(beginning: bytes) -> bytes:
     """Blank out the part that the writer changes later: an EventLog's header is updated when the log is rotated."""
-    return _REWRITTEN.sub(lambda match: match[1] + b" " * len(match[2]), beginning)
+    return _CHANGING_HEADER.sub(lambda match: match[1] + b" " * len(match[2]), beginning)
 
 
-def digest(data: bytes = b"") -> Any:
+def new_digest(data: bytes = b"") -> Any:
     return hashlib.blake2b(data, digest_size=16)
 
 
@@ -141,7 +141,7 @@ def read_exactly(file: Content, size: int) -> bytes:
 
 def head_of(path: str, size: int) -> bytes:
     with open_content(path) as file:
-        return lasting(read_exactly(file, size))
+        return without_changing_header(read_exactly(file, size))
 
 
 def length_of(path: str) -> int:
@@ -154,14 +154,17 @@ def length_of(path: str) -> int:
 def pieces(file: Content) -> Iterator[bytes]:
     """Yield the rest of the content in chunks, as far as it is readable."""
     with suppress(*DAMAGED):
-        while chunk := read_exactly(file, PIECE):
+        while chunk := read_exactly(file, PIECE_BYTES):
             yield chunk
 
 
-def begins_with(path: str, other: str) -> bool:
+def starts_with_content(path: str, other: str) -> bool:
     """Check whether the content of `path` starts with the complete content of `other`."""
     with open_content(path) as longer_file, open_content(other) as shorter_file:
-        return all(lasting(read_exactly(longer_file, len(chunk))) == lasting(chunk) for chunk in pieces(shorter_file))
+        return all(
+            without_changing_header(read_exactly(longer_file, len(chunk))) == without_changing_header(chunk)
+            for chunk in pieces(shorter_file)
+        )
 
 
 @define
@@ -174,17 +177,17 @@ class Prefix:
 
     @classmethod
     def of(cls, path: str) -> Prefix:
-        return cls(open_content(path), 0, digest())
+        return cls(open_content(path), 0, new_digest())
 
     def go(self, offset: int) -> bool:
         """Advance to `offset`; return False if the content ends before that."""
         with suppress(*DAMAGED):
-            while self.offset < offset and (chunk := read_exactly(self.file, min(PIECE, offset - self.offset))):
+            while self.offset < offset and (chunk := read_exactly(self.file, min(PIECE_BYTES, offset - self.offset))):
                 self.take(chunk)
         return self.offset == offset
 
     def take(self, chunk: bytes) -> None:
-        self.sum.update(chunk if self.offset else lasting(chunk))
+        self.sum.update(chunk if self.offset else without_changing_header(chunk))
         self.offset += len(chunk)
 
     @property

@@ -29,21 +29,21 @@ from ..log_times import compiled
 from ..source_reader import SourceFile, SourceReader, hidden
 from .content import (
     DAMAGED,
-    HEAD,
-    PIECE,
+    HEAD_BYTES,
+    PIECE_BYTES,
     Prefix,
     TooMuchError,
-    begins_with,
-    bytes_read,
     head_of,
     length_of,
-    most_of,
     open_content,
+    packed_bytes_read,
     read_exactly,
+    starts_with_content,
+    unpacked_limit,
 )
 from .folders import Candidate, FolderContents, family_of, folder_contents
 from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
-from .time_zones import SEARCHED, ZoneSigns, local_zone, zone_of
+from .time_zones import SEARCHED_BYTES, ZoneSigns, local_zone, zone_of
 
 BATCH = 5_000  #: events per append; larger batches are hardly faster
 BATCH_BYTES = 8 << 20  #: maximum bytes read between two appends; a crash repeats them
@@ -138,7 +138,7 @@ class Importer:
         zone_of(options.zone or local_zone())
         if options.time_format:
             compiled(options.time_format)
-        most_of(0)
+        unpacked_limit(0)
         self._known: dict[int, KnownSource] = {}
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}
         """The identity of the file that was read for each source number, and the digest of the bytes read so far."""
@@ -170,7 +170,7 @@ class Importer:
         signs = ZoneSigns()
         for candidate in contents.candidates:
             with suppress(*DAMAGED), open_content(candidate.path) as file:
-                signs.take(read_exactly(file, SEARCHED), candidate.modified)
+                signs.take(read_exactly(file, SEARCHED_BYTES), candidate.modified)
         return signs.zone(self._options.zone or local_zone(), given=bool(self._options.zone))
 
 
@@ -187,7 +187,7 @@ def _without_copies(contents: FolderContents, result: ImportResult) -> Iterator[
         same_start.sort(key=lambda c: (-lengths[c.path], c.size != lengths[c.path], [-c.rank[0]], c.path))
         originals: list[Candidate] = []
         for candidate in same_start:
-            original = next((c for c in originals if begins_with(c.path, candidate.path)), None)
+            original = next((c for c in originals if starts_with_content(c.path, candidate.path)), None)
             if original is None:
                 originals.append(candidate)
             else:
@@ -333,9 +333,9 @@ class _Import:
         state = read.state if read is not None else previous.read.state if previous and previous.read else ""
         lines = read.lines if read is not None else 0
         reader = self._reader(candidate, source, json.loads(state) if state else None, lines)
-        head_bytes = head_of(candidate.path, HEAD)  # the file may have been shorter before
+        head_bytes = head_of(candidate.path, HEAD_BYTES)  # the file may have been shorter before
         unread_bytes, appended_from = b"", prefix.offset
-        size = PIECE
+        size = PIECE_BYTES
         while True:
             try:
                 chunk = read_exactly(prefix.file, size)
@@ -359,7 +359,7 @@ class _Import:
                 if len(unread_bytes) < (LONGEST_TRANSACTION if candidate.kind == "queue" else LONGEST_RECORD):
                     continue
                 events, consumed = [self._too_long_record(source, reader, unread_bytes)], len(unread_bytes)
-            size = PIECE
+            size = PIECE_BYTES
             if consumed:
                 prefix.take(unread_bytes[:consumed])
             unread_bytes = unread_bytes[consumed:]
@@ -367,7 +367,7 @@ class _Import:
             if len(self._batch) >= BATCH or prefix.offset - appended_from >= BATCH_BYTES:
                 self._record_progress(candidate, source, prefix, reader, head_bytes, len(unread_bytes))
                 appended_from = prefix.offset
-            self._report_progress(candidate, bytes_read(prefix.file, prefix.offset))
+            self._report_progress(candidate, packed_bytes_read(prefix.file, prefix.offset))
         is_recorded = read is not None and (read.path, read.left) == (candidate.path, len(unread_bytes))
         if prefix.offset != appended_from or not is_recorded:
             self._record_progress(candidate, source, prefix, reader, head_bytes, len(unread_bytes))

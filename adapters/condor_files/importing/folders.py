@@ -20,12 +20,11 @@ from .content import DAMAGED, SUFFIXES, head_of
 #
 # So flat directories, renamed copies and rotations are recognized, but not a file that only has the name of a log.
 
-SNIFFED = 1 << 16  #: the number of bytes of a file that are examined
+SNIFFED_BYTES = 1 << 16  #: the number of bytes of a file that are examined
 
 
 class FileSigns(NamedTuple):
-    """The patterns for one kind: `sure` suffices alone; otherwise `name` and `content` must both match. `begins` must
-    always match."""
+    """The patterns for one kind. `begins` must match, and `sure` or both `name` and `content`."""
 
     kind: str
     name: re.Pattern[str]
@@ -43,7 +42,7 @@ def _sign(kind: str, name: str, content: bytes, sure: bytes | None = None, begin
 _ANYTHING = rb"\S"
 _AD = rb"^[A-Za-z_]\w*[ \t]*=|^\s*[\[{<]"
 
-_BEGINS = rb"\s*(?:#[^\n]*\n\s*)*(?:[A-Za-z_]\w*[ \t]*=|[\[{<]|\*\*\* )"
+_AD_START = rb"\s*(?:#[^\n]*\n\s*)*(?:[A-Za-z_]\w*[ \t]*=|[\[{<]|\*\*\* )"
 """The start of a file of ads. Daemon logs can also contain ads, but do not start with one."""
 _TABLE = rb"\A107 \d+ CreationTimestamp \d+\n(?:10\d[^\n]*\n)*?10[13] "
 _MY_TYPE = rb"^[ \t]*\"?MyType\"?[ \t]*[=:][ \t]*"
@@ -66,18 +65,18 @@ SIGNS: Final = (
           rb"\A\s*\d\d\d \(-?\d+\.-?\d+\.-?\d+\) |\bEventTypeNumber\b"),
     _sign("accountant", r"^accountant", rb"^10\d( |$)", _TABLE + rb"(Customer|Accountant|Resource)\."),
     _sign("queue", r"^job_queue\.log", rb"^10\d( |$)", _TABLE + rb"0+\.0+ "),
-    _sign("epochs", r"^(job_)?epoch(_history|s)?", _AD, rb"^\*\*\* " + _EPOCHS + rb"\b", _BEGINS),
+    _sign("epochs", r"^(job_)?epoch(_history|s)?", _AD, rb"^\*\*\* " + _EPOCHS + rb"\b", _AD_START),
     _sign("startd_history", r"^startd_history", _AD),
-    _sign("history", r"^history|_history$", _AD, rb"^\*\*\* (Offset|JobId|ProcId|ClusterId) ?=", _BEGINS),
-    _sign("machine_ads", r"^(machine|status|slots?|startd)\b", _AD, _MY_TYPE + rb'"(Machine|Slot)"', _BEGINS),
+    _sign("history", r"^history|_history$", _AD, rb"^\*\*\* (Offset|JobId|ProcId|ClusterId) ?=", _AD_START),
+    _sign("machine_ads", r"^(machine|status|slots?|startd)\b", _AD, _MY_TYPE + rb'"(Machine|Slot)"', _AD_START),
     _sign("submitter_ads", r"^(userprio|submitters?|accounting)\b", _AD,
-          _MY_TYPE + rb'"(Accounting|Submitter)"', _BEGINS),
-    _sign("job_ads", r"^(q|queue|jobs?)\b", _AD, _MY_TYPE + rb'"Job"', _BEGINS),
+          _MY_TYPE + rb'"(Accounting|Submitter)"', _AD_START),
+    _sign("job_ads", r"^(q|queue|jobs?)\b", _AD, _MY_TYPE + rb'"Job"', _AD_START),
 )
 # fmt: on
 """The kinds, in the order in which they are tried."""
 
-_NOT_READ = re.compile(
+_IGNORED_NAMES = re.compile(
     r"^(sharedport|proc|schedaudit|xferstats|procd|gridmanager|credmon|transfer|"
     r"defrag|rooster|had|replication|kbdd|c-gahp|vmgahp|dagman|history_queue|localuniv)[a-z]*log\b"
     r"|^history\.\d+\.\d+$|^schedd?_daemon_history|^transfer_history|^schedd?restartreport|^spool_version"
@@ -91,9 +90,9 @@ _MAIL = re.compile(rb"^\*\*\* Last \d+ line\(s\) of file ", re.MULTILINE)
 
 
 def kind_of(name: str, head: bytes) -> str | None:
-    """Return the kind of a file (a key of ``KINDS``), or None, from its uncompressed name and first ``SNIFFED``
+    """Return a file's kind (a key of ``KINDS``) or None, from its uncompressed name and first ``SNIFFED_BYTES``
     bytes."""
-    if _NOT_READ.search(name) or not head.strip() or _MAIL.search(head):
+    if _IGNORED_NAMES.search(name) or not head.strip() or _MAIL.search(head):
         return None
     sure_signs = [sign for sign in SIGNS if sign.sure is not None and sign.sure.search(head) and _begins(sign, head)]
     named_signs = (sign for sign in SIGNS if sign.name.search(name))
@@ -135,7 +134,7 @@ _MACHINE = re.compile(rb"^Machine = \"([\w.-]+)\"", re.MULTILINE)
 
 @define
 class Candidate:
-    """A file that may be imported. ``base`` and ``rank`` are its family and its position there; ``first`` is its first
+    """A file that may be imported. ``base`` is the name of its log, ``rank`` its age there, ``first`` its first
     line."""
 
     path: str
@@ -204,7 +203,7 @@ def folder_contents(paths: Sequence[str], excluded_paths: Iterable[str] = ()) ->
             if os.path.realpath(file) in excluded:
                 continue
             try:
-                _sort_out(file, contents, seen_files)
+                _classify_file(file, contents, seen_files)
             except FileNotFoundError:
                 continue
             except DAMAGED as error:
@@ -213,7 +212,7 @@ def folder_contents(paths: Sequence[str], excluded_paths: Iterable[str] = ()) ->
     return contents
 
 
-def _sort_out(file: str, contents: FolderContents, seen_files: set[tuple[int, int]]) -> None:
+def _classify_file(file: str, contents: FolderContents, seen_files: set[tuple[int, int]]) -> None:
     status = os.stat(file)
     identity = (status.st_dev, status.st_ino)
     if not stat.S_ISREG(status.st_mode) or identity in seen_files:
@@ -222,7 +221,7 @@ def _sort_out(file: str, contents: FolderContents, seen_files: set[tuple[int, in
     folder, name = os.path.split(file)
     if not status.st_size:
         return
-    head_bytes = head_of(file, SNIFFED)
+    head_bytes = head_of(file, SNIFFED_BYTES)
     kind = kind_of(uncompressed(name), head_bytes)
     machine = _ADDRESS.search(head_bytes) or _MACHINE.search(head_bytes)
     if machine is not None and (kind == "startlog" or folder not in contents.machines):

@@ -10,7 +10,7 @@ from attrs import define, field
 
 from ....domain import events as e
 from ....domain.ports.log import EventStore
-from .content import DAMAGED, HEAD, Prefix, begins_with, digest, head_of
+from .content import DAMAGED, HEAD_BYTES, Prefix, head_of, new_digest, starts_with_content
 
 
 @define
@@ -51,7 +51,7 @@ def known_sources(log: EventStore) -> dict[int, KnownSource]:
         sources[number] = source
 
 
-_SAMPLES = frozenset({"job_ads", "machine_ads", "submitter_ads"})  #: kinds whose files are rewritten
+_REWRITTEN_KINDS = frozenset({"job_ads", "machine_ads", "submitter_ads"})  #: kinds whose files are rewritten
 
 
 @define
@@ -79,7 +79,7 @@ class Changed:
 
 def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continued | Copy | Changed | None:
     """Return how a file relates to the known sources; None if it is new. Raise OSError."""
-    head_bytes = head_of(path, HEAD)
+    head_bytes = head_of(path, HEAD_BYTES)
     same_start = [
         source_known
         for source_known in sources.values()
@@ -98,7 +98,7 @@ def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continue
         ended = prefix.offset < source_known.stops[-1][0] and not prefix.file.read(1)
         prefix.file.close()
         if source_known.path == path:
-            changed_source = None if kind in _SAMPLES else Changed(source_known, same_bytes)
+            changed_source = None if kind in _REWRITTEN_KINDS else Changed(source_known, same_bytes)
         elif ended and _is_start_of(path, source_known.path):
             return Copy(source_known)
     return changed_source
@@ -123,11 +123,11 @@ def _last_equal_stop(prefix: Prefix, known_source: KnownSource) -> int:
 def _is_start_of(path: str, longer_path: str) -> bool:
     """Check whether a file is the start of a longer one; False if that is missing."""
     try:
-        return begins_with(longer_path, path)
+        return starts_with_content(longer_path, path)
     except DAMAGED:
         return False
 
 
 def head_digest(data: bytes) -> str:
     """Return the digest of a file's first bytes, as stored in a log."""
-    return str(digest(data).hexdigest())
+    return str(new_digest(data).hexdigest())

@@ -20,13 +20,13 @@ from zoneinfo import ZoneInfo
 _OFFSET = re.compile(r"(?:UTC)?[+-]\d\d:?\d\d", re.ASCII)
 _LOCALTIME = "/etc/localtime"
 
-SEARCHED: Final = 1 << 18  #: bytes at the start of each file that are searched for evidence of its zone
+SEARCHED_BYTES: Final = 1 << 18  #: bytes at the start of each file that are searched for evidence of its zone
 _QUARTER: Final = 15 * 60  #: all zones' offsets are multiples of this, in seconds
-_NEAR: Final = 2  #: maximum difference in seconds between a local time and an epoch time of the same event
-_ENOUGH: Final = 0.8  #: the minimum share of the evidence that a zone must explain
-_FEWEST: Final = 3  #: less evidence than this from jobs' records may be coincidence
-_COMPARED: Final = 100  #: maximum number of times compared for a job or slot
-_FARTHEST: Final = 14 * 3600
+_MAX_DIFFERENCE: Final = 2  #: maximum difference in seconds between a local time and an epoch time of the same event
+_MIN_SHARE: Final = 0.8  #: the minimum share of the evidence that a zone must explain
+_MIN_SIGNS: Final = 3  #: less evidence than this from jobs' records may be coincidence
+_MAX_COMPARED: Final = 100  #: maximum number of times compared for a job or slot
+_MAX_OFFSET: Final = 14 * 3600
 _STAMP: Final = (
     rb"(?:(\d{4})-(\d\d)-(\d\d)|(\d\d)/(\d\d)(?:/(\d\d|\d{4}))?)[ T](\d\d):(\d\d):(\d\d)(?![.:\d]*(?:Z|[+-]\d\d))"
 )
@@ -42,8 +42,7 @@ _EPOCH: Final = re.compile(rb"^\w+ = (1\d{9})$", re.M)
 
 
 def zone_of(name: str) -> tzinfo:
-    """Return the zone for "Europe/Madrid" (a name in the time zone database), "UTC" or "+02:00". Raise ValueError for
-    other names."""
+    """Return the zone for a name like "Europe/Madrid", "UTC" or "+02:00". Raise ValueError for an unknown name."""
     if name in ("UTC", "Z"):
         return UTC
     try:
@@ -88,32 +87,34 @@ class ZoneSigns:
             for when in _parse_stamp(header.groups()[:9], datetime.fromtimestamp(epoch, UTC).year):
                 self._of_headers.append((when, epoch))
         for entry in _ENTRY.finditer(data):
-            _note(self._local, entry.group(1, 2), _parse_stamp(entry.groups()[2:], year))
+            _add_times(self._local, entry.group(1, 2), _parse_stamp(entry.groups()[2:], year))
         for pattern in (_LINE, _CHANGE):
             for line in pattern.finditer(data):
-                _note(self._local, line.groups()[9:], _parse_stamp(line.groups()[:9], year))
+                _add_times(self._local, line.groups()[9:], _parse_stamp(line.groups()[:9], year))
         for line in _QUEUED.finditer(data):
-            _note(self._epochs, line.group(1, 2), [int(line[3])])
+            _add_times(self._epochs, line.group(1, 2), [int(line[3])])
         for ad in _AD.finditer(data):
             for pattern in (_JOB, _SLOT):
                 if name_match := pattern.search(ad[0]):
-                    _note(self._epochs, name_match.groups(), map(int, _EPOCH.findall(ad[0])))
+                    _add_times(self._epochs, name_match.groups(), map(int, _EPOCH.findall(ad[0])))
 
     def zone(self, default: str, given: bool) -> str:
         """Return `default` if it explains the evidence, or if there is too little; else the offset that does. Raise
         ValueError if no offset does, or if the user `given` zone contradicts the evidence."""
         signs = [(sign, offset) for sign in self._zone_evidence() if (offset := _zone_offset(sign)) is not None]
-        if len(signs) < (1 if self._of_headers else _FEWEST):
+        if len(signs) < (1 if self._of_headers else _MIN_SIGNS):
             return default
         default_zone = zone_of(default)
-        fits = sum(abs(when.replace(tzinfo=default_zone).timestamp() - epoch) <= _NEAR for (when, epoch), _ in signs)
-        if fits >= _ENOUGH * len(signs) or (given and fits):
+        fits = sum(
+            abs(when.replace(tzinfo=default_zone).timestamp() - epoch) <= _MAX_DIFFERENCE for (when, epoch), _ in signs
+        )
+        if fits >= _MIN_SHARE * len(signs) or (given and fits):
             return default
         counts = Counter(offset for _, offset in signs).most_common()
         names = [_offset_name(offset) for offset, _ in counts]
         if given:
             raise ValueError(f"-zone {default}: the files' local times are {names[0]}; give -zone {names[0]}")
-        if counts[0][1] < _ENOUGH * len(signs):
+        if counts[0][1] < _MIN_SHARE * len(signs):
             raise ValueError(
                 f"the files' local times are in several zones ({', '.join(names[:3])}): name the zone with -zone, such "
                 "as -zone Europe/Madrid, or import the files of each zone separately"
@@ -121,17 +122,16 @@ class ZoneSigns:
         return names[0]
 
     def _zone_evidence(self) -> Iterator[Sign]:
-        """Yield the evidence in the EventLogs' headers, which is certain; without any, the evidence in jobs'
-        records."""
+        """Yield the evidence in the EventLogs' headers, which is certain, or without any that in jobs' records."""
         yield from self._of_headers
         if not self._of_headers:
             for thing, times in self._local.items():
                 yield from product(times, self._epochs.get(thing, ()))
 
 
-def _note(times: dict[Thing, set[Any]], thing: Thing, new_times: Iterable[Any]) -> None:
+def _add_times(times: dict[Thing, set[Any]], thing: Thing, new_times: Iterable[Any]) -> None:
     known_times = times.setdefault(thing, set())
-    known_times.update(islice(new_times, _COMPARED - len(known_times)))
+    known_times.update(islice(new_times, _MAX_COMPARED - len(known_times)))
 
 
 def _parse_stamp(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
@@ -145,11 +145,10 @@ def _parse_stamp(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
 
 
 def _zone_offset(sign: Sign) -> int | None:
-    """Return the offset (seconds) between the local time and the epoch time; None if it is not close to a valid
-    offset."""
+    """Return the seconds between the local time and the epoch time; None if this is not close to a zone's offset."""
     seconds_apart = int(sign[0].replace(tzinfo=UTC).timestamp()) - sign[1]
     offset = round(seconds_apart / _QUARTER) * _QUARTER
-    return offset if abs(seconds_apart - offset) <= _NEAR and abs(offset) <= _FARTHEST else None
+    return offset if abs(seconds_apart - offset) <= _MAX_DIFFERENCE and abs(offset) <= _MAX_OFFSET else None
 
 
 def _offset_name(offset: int) -> str:

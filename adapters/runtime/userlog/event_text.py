@@ -53,7 +53,7 @@ def header_parts(number: int, cluster: int, stamp: str) -> tuple[str, str]:
 
 
 def submitted(host: str, notes: Iterable[str], warning: str = "") -> str:
-    """000. A warning begins with its heading, and may have several lines that cannot end the event."""
+    """Return the text of event 000. A warning's lines are escaped, so that none of them can end the event."""
     lines = "".join(f"    {one_line(note)[:NOTE_LENGTH]}\n" for note in notes)
     if warning:
         lines += "    WARNING: " + warning[:WARNING_LENGTH].replace("\n...", "\n ...") + "\n"
@@ -61,28 +61,28 @@ def submitted(host: str, notes: Iterable[str], warning: str = "") -> str:
 
 
 def cluster_submitted(host: str) -> str:
-    """035: a cluster with a factory was submitted."""
+    """Return the text of event 035: a cluster with a factory was submitted."""
     return f"Cluster submitted from host: {host}\n"
 
 
 def cluster_removed(made_count: int, complete: bool) -> str:
-    """036: a cluster with a factory has left the queue."""
+    """Return the text of event 036: a cluster with a factory has left the queue."""
     completion = "Complete" if complete else "Incomplete"
     return f"Cluster removed\n\tMaterialized {made_count} jobs from 0 items.\t{completion}\n"
 
 
 def factory_paused(reason: str) -> str:
-    """037: a user held a cluster."""
+    """Return the text of event 037: a user held a cluster with a factory."""
     return f"Job Materialization Paused\n{_line('', reason)}\tPauseCode 1\n\tHoldCode 1\n"
 
 
 def factory_resumed(reason: str) -> str:
-    """038."""
+    """Return the text of event 038: a user released a cluster with a factory."""
     return f"Job Materialization Resumed\n{_line('', reason)}"
 
 
 def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
-    """001. `properties`: attribute -> expression text. An empty `slot`: the job runs at the access point."""
+    """Return the text of event 001. ``properties``: expressions by attribute. An empty ``slot`` is the access point."""
     if not slot:
         return f"Job executing on host: {host}\n"
     lines = "".join(f"\t{name} = {properties[name]}\n" for name in sorted(properties, key=str.lower))
@@ -90,7 +90,7 @@ def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
 
 
 def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str, moved: Numbers = NOTHING_MOVED) -> str:
-    """004: the job was evicted."""
+    """Return the text of event 004 for an evicted job."""
     code_text = f" Code {code} Subcode {subcode}" if code else ""
     return (
         f"Job was evicted.{code_text}\n\t(0) CPU times\n{_usage(('Run', usage))}{_bytes('Run', moved)}"
@@ -99,7 +99,7 @@ def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str, mo
 
 
 def requeued(ending_text: str, reason: str, usage: Numbers, moved_bytes: Numbers = NOTHING_MOVED) -> str:
-    """004: the job exited and will run again."""
+    """Return the text of event 004 for a job that exited and will run again."""
     return (
         f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run', moved_bytes)}"
         f"{ending_text}{_line('', reason)}"
@@ -128,13 +128,13 @@ def ending(code: int | None, signal: int | None, core: str = "") -> str:
 
 
 def transfer_began(direction: str, host: str) -> str:
-    """040: a file transfer begins. For output the event does not name the source."""
+    """Return the text of event 040 for the start of a file transfer. HTCondor names the other host only for input."""
     where = f"\tTransferring to host: {host}\n" if direction == "input" else ""
     return f"Started transferring {_WAYS[direction]} files\n{where}"
 
 
 def transfer_ended(direction: str) -> str:
-    """040: a file transfer has ended or failed."""
+    """Return the text of event 040 for the end of a file transfer, successful or not."""
     return f"Finished transferring {_WAYS[direction]} files\n"
 
 
@@ -142,7 +142,7 @@ _WAYS = {"input": "input", "checkpoint": "output", "output": "output"}
 
 
 def image_size(image: int, resident: int) -> str:
-    """006; both in KiB."""
+    """Return the text of event 006; both sizes are in KiB."""
     return (
         f"Image size of job updated: {image}\n"
         f"\t{megabytes(resident)}  -  MemoryUsage of job (MB)\n"
@@ -151,12 +151,12 @@ def image_size(image: int, resident: int) -> str:
 
 
 def aborted(reason: str) -> str:
-    """009."""
+    """Return the text of event 009 (removed)."""
     return f"Job was aborted.\n{_line('', reason)}"
 
 
 def suspended(processes: int) -> str:
-    """010."""
+    """Return the text of event 010."""
     return f"Job was suspended.\n\tNumber of processes actually suspended: {processes}\n"
 
 
@@ -164,33 +164,33 @@ UNSUSPENDED = "Job was unsuspended.\n"  #: 011
 
 
 def held(reason: str, code: int, subcode: int) -> str:
-    """012."""
+    """Return the text of event 012."""
     return f"Job was held.\n\t{one_line(reason) or 'Reason unspecified'}\n\tCode {code} Subcode {subcode}\n"
 
 
 def released(reason: str) -> str:
-    """013."""
+    """Return the text of event 013."""
     return f"Job was released.\n{_line('', reason)}"
 
 
 def remote_error(slot: str, message: str, code: int, subcode: int) -> str:
-    """021: an error on the slot. Only the message of this event may have several lines."""
+    """Return the text of event 021, an error on the slot. Only this event's message may have several lines."""
     lines = "".join(f"\t{line.strip()}\n" for line in message.splitlines() if line.strip())
     return f"Error from starter on {slot}:\n{lines}\tCode {code} Subcode {subcode}\n"
 
 
 def reconnect_failed(slot: str, reason: str) -> str:
-    """024."""
+    """Return the text of event 024."""
     return f"Job reconnection failed\n    {one_line(reason)}\n    Can not reconnect to {slot}, rescheduling job\n"
 
 
 def generic(note: str) -> str:
-    """008."""
+    """Return the text of event 008, which contains any text."""
     return f"{one_line(note)}\n"
 
 
 def attribute_changed(name: str, value_before: str, value_after: str) -> str:
-    """033."""
+    """Return the text of event 033: a job set an attribute with condor_chirp."""
     if not value_before:
         return f"Setting job attribute {name} to {one_line(value_after)}\n"
     return f"Changing job attribute {name} from {one_line(value_before)} to {one_line(value_after)}\n"
@@ -202,8 +202,7 @@ def _line(label: str, text: str) -> str:
 
 
 def _usage(*usages: tuple[str, Numbers]) -> str:
-    """Return the lines with CPU times. Local usage is always 0, because the access point runs no process for each
-    job."""
+    """Return the lines with CPU times. Local usage is 0, because the access point runs no process for a job."""
     lines = []
     for span, (user, system) in usages:
         for place, times in (("Remote", (user, system)), ("Local", (0, 0))):
@@ -247,7 +246,7 @@ _NARROWEST = (8, 8, 9)  #: least widths of usage, request and allocation
 
 
 def number(value: float) -> str:
-    """Format a quantity: with two decimals, unless it is a whole number."""
+    """Format a quantity: a whole number without decimals, any other number with two."""
     return str(int(value)) if value == int(value) else f"{value:.2f}"
 
 
