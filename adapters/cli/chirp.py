@@ -60,13 +60,13 @@ class Proxy:
     def ask(self, request: str, *arguments: str | int, data: bytes = b"") -> int:
         """Send a request and its data, and return the answer. Raise `_ChirpFailed` if the answer is negative."""
         self._stream.write(os.fsencode(" ".join([request, *map(_escape_blanks, arguments)])) + b"\n" + data)
-        return self.answer()
+        return self.read_answer()
 
-    def say(self, data: bytes) -> int:
+    def send_data(self, data: bytes) -> int:
         self._stream.write(data)
-        return self.answer()
+        return self.read_answer()
 
-    def answer(self) -> int:
+    def read_answer(self) -> int:
         self._stream.flush()
         line = self._stream.readline()
         if not line.strip():
@@ -76,17 +76,17 @@ class Proxy:
             raise _ChirpFailed(_ERRNOS[-number - 1] if -number <= len(_ERRNOS) else errno.EIO)
         return number
 
-    def answer_line(self) -> bytes:
+    def read_line(self) -> bytes:
         return self._stream.readline()
 
-    def asked(self, request: str, *arguments: str | int) -> bytes:
+    def request_data(self, request: str, *arguments: str | int) -> bytes:
         """Return the bytes that follow the answer; the answer is their number."""
         return self._stream.read(self.ask(request, *arguments))
 
-    def numbers(self, request: str, *arguments: str | int) -> list[int]:
+    def request_numbers(self, request: str, *arguments: str | int) -> list[int]:
         """Return the numbers in the line that follows the answer."""
         self.ask(request, *arguments)
-        return [int(word) for word in self.answer_line().split()]
+        return [int(word) for word in self.read_line().split()]
 
 
 def _escape_blanks(word: str | int) -> str:
@@ -115,7 +115,7 @@ def _sending_request(request: str) -> _VerbFunction:
 def _printing_attribute(request: str) -> _VerbFunction:
     def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
         try:
-            value = proxy.asked(request, *arguments)
+            value = proxy.request_data(request, *arguments)
         except _ChirpFailed as error:
             if error.number != errno.ENOENT:
                 raise
@@ -128,7 +128,7 @@ def _printing_attribute(request: str) -> _VerbFunction:
 
 def _printing_file_status(request: str, names: Sequence[str]) -> _VerbFunction:
     def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
-        for name, value in zip(names, proxy.numbers(request, *arguments), strict=False):
+        for name, value in zip(names, proxy.request_numbers(request, *arguments), strict=False):
             print(f"{name}: {time.ctime(value) if name.endswith('time') else value}")
         return 0
 
@@ -145,7 +145,7 @@ def _request_chosen_by_option(option: str, plain_request: str, other: str) -> _V
 def _fetch(proxy: Proxy, arguments: Sequence[str]) -> int:
     remote_path, local = arguments
     try:
-        data = proxy.asked("getfile", remote_path)
+        data = proxy.request_data("getfile", remote_path)
     except _ChirpFailed as failed:
         raise ToolEnded(_LOST_CONNECTION_CODE, f"chirp: couldn't getfile: {os.strerror(failed.number)}\n") from None
     if local == "-":
@@ -170,10 +170,10 @@ def _put(proxy: Proxy, arguments: Sequence[str]) -> int:
         raise ToolEnded(_FAILURE_CODE, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
     if mode == "cwb" and local != "-":
         proxy.ask("putfile", remote_path, permissions, len(data))
-        proxy.say(data)
+        proxy.send_data(data)
         return 0
     number = proxy.ask("open", remote_path, "".join(letter for letter in mode if letter != "b"), permissions)
-    proxy.answer_line()
+    proxy.read_line()
     for at in range(0, len(data), 8192):
         piece = data[at : at + 8192]
         proxy.ask("write", number, len(piece), data=piece)
@@ -190,15 +190,15 @@ def _read_remote(proxy: Proxy, arguments: Sequence[str]) -> int:
     offset = int(arguments[1]) if arguments[0] == "-offset" else 0
     name, length = arguments[-2:]
     number = proxy.ask("open", name, "r", 0)
-    proxy.answer_line()
-    data = proxy.asked("pread", number, int(length), offset)
+    proxy.read_line()
+    data = proxy.request_data("pread", number, int(length), offset)
     proxy.ask("close", number)
     print(os.fsdecode(data))
     return len(data)
 
 
 def _print_answer(proxy: Proxy, request: str, *arguments: str | int, end: str = "\n") -> int:
-    data = proxy.asked(request, *arguments)
+    data = proxy.request_data(request, *arguments)
     print(os.fsdecode(data), end=end)
     return len(data)
 

@@ -32,7 +32,7 @@ RESCHEDULE = command_table("reschedule")
 _COMPLETIONS = [option.name for option in DRAIN.options if option.name.endswith("-on-completion")]
 
 
-def _print(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
+def _print_answer(arguments: Arguments, answer: Mapping[str, Any], *lines: str) -> int:
     print(json.dumps(answer, indent=2) if arguments.has("json") else "\n".join(lines))
     return 0
 
@@ -71,7 +71,7 @@ def drain(argv: Sequence[str]) -> int:
     (machine,) = arguments.words
     given_completions = [name for name in _COMPLETIONS if arguments.has(name)]
     if arguments.has("cancel"):
-        return _cancel(arguments, machine, given_completions)
+        return _cancel_drain(arguments, machine, given_completions)
     if arguments.has("request-id"):
         raise UsageError("poolbook drain: -request-id may only be used with -cancel")
     if len(given_completions) > 1:
@@ -98,16 +98,16 @@ def drain(argv: Sequence[str]) -> int:
     ]
     if arguments.has("verbose"):
         lines.append(f"\tRequest id: {answer['request']}")
-    return _print(arguments, answer, *lines)
+    return _print_answer(arguments, answer, *lines)
 
 
-def _cancel(arguments: Arguments, machine: str, given_completions: Sequence[str]) -> int:
+def _cancel_drain(arguments: Arguments, machine: str, given_completions: Sequence[str]) -> int:
     for wrong_option in ("check", "reason", "start", *given_completions):
         if arguments.has(wrong_option):
             raise UsageError(f"poolbook drain: -{wrong_option} may not be used with -cancel: omit one of them")
     number = last_number(DRAIN, arguments, "request-id", least=1)
     answer = _ask_machine(DRAIN, arguments, "CancelDrain", machine, drain=number or 0)
-    return _print(arguments, answer, f"Sent request to cancel draining on {machine}")
+    return _print_answer(arguments, answer, f"Sent request to cancel draining on {machine}")
 
 
 # How to shut down -> the output of condor_off.
@@ -129,7 +129,7 @@ def off(argv: Sequence[str]) -> int:
     machine = arguments.words[0] if arguments.words else ""
     answer = _ask_machine(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=shutdown_kind)
     target_names = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}
-    return _print(arguments, answer, *(line.format(**target_names) for line in _OFF[shutdown_kind]))
+    return _print_answer(arguments, answer, *(line.format(**target_names) for line in _OFF[shutdown_kind]))
 
 
 def on(argv: Sequence[str]) -> int:
@@ -154,4 +154,4 @@ def _send_to_machine(command: ToolSyntax, argv: Sequence[str], kind: str, done_t
     answer = ask(_served_log(command, arguments), {"kind": kind, **option_values})
     for warning in answer.get("warnings", ()):
         print(f"poolbook {command.name}: warning: {warning}", file=sys.stderr)
-    return _print(arguments, answer, done_text)
+    return _print_answer(arguments, answer, done_text)

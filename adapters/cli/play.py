@@ -35,10 +35,10 @@ def play(argv: Sequence[str]) -> int:
     from ...replay.scenario import PlayError, read
 
     (name,) = arguments.words
-    text = _text(name)
+    text = _scenario_text(name)
     log = _new_log(arguments)
     try:
-        return _played(read(text), name, dialect, log, arguments)
+        return _play(read(text), name, dialect, log, arguments)
     except PlayError as error:
         where = f"{name}:{error.line}" if error.line else name
         raise ToolError(f"poolbook play: {where}: {error.message}") from None
@@ -48,7 +48,7 @@ def play(argv: Sequence[str]) -> int:
         log.close()
 
 
-def _text(name: str) -> str:
+def _scenario_text(name: str) -> str:
     try:
         return read_input() if name == "-" else read_text(name, "strict")
     except (OSError, UnicodeDecodeError) as error:
@@ -68,7 +68,7 @@ def _new_log(arguments: Arguments) -> EventStore:
     return log
 
 
-def _played(scenario: Any, name: str, dialect: str, log: EventStore, arguments: Arguments) -> int:
+def _play(scenario: Any, name: str, dialect: str, log: EventStore, arguments: Arguments) -> int:
     from ..runtime.disk import Disk, ReadOnlyDisk
     from ..simulation import ScenarioMachines, Simulation
     from ..simulation import play as perform
@@ -87,12 +87,12 @@ def _played(scenario: Any, name: str, dialect: str, log: EventStore, arguments: 
     stage = Simulation(scenario, machines, log, reporter.report_event, dialect)
     reporter.transcript = stage.transcript
     is_good = perform(stage)
-    violations = _judged(stage) if arguments.has("audit") else None
+    violations = _verdict_lines(stage) if arguments.has("audit") else None
     reporter.report_result(is_good, violations)
     return 0 if is_good and not violations else 1
 
 
-def _judged(stage: Simulation) -> list[str]:
+def _verdict_lines(stage: Simulation) -> list[str]:
     from ...replay.validation import examine
 
     return [str(violation) for violation in examine(stage.log.read()).violations]

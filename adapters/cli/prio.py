@@ -49,7 +49,7 @@ def _is_option_value(argv: Sequence[str], at: int) -> bool:
     return option.arity == 1
 
 
-def answer(request: PrioRequest, changed_jobs: Iterable[tuple[ClusterOrJob, int]] = ()) -> CommandOutput:
+def prio_output(request: PrioRequest, changed_jobs: Iterable[tuple[ClusterOrJob, int]] = ()) -> CommandOutput:
     """Return the answer: a line for each named job or cluster that does not exist; nothing for changed jobs.
 
     Unlike condor_prio, which exits with 0, the command fails if a named job does not exist.
@@ -85,7 +85,7 @@ def prio(argv: Sequence[str]) -> int:
         if outcome.result == "done"
         for proc in outcome.jobs()
     ]
-    exit_code = answer(request, changed_jobs).printed()
+    exit_code = prio_output(request, changed_jobs).printed()
     denied = [outcome.cluster for outcome in outcomes if outcome.result == "permission denied"]
     for cluster in denied:
         print(f"Permission denied to change the priority of cluster {cluster}", file=sys.stderr)

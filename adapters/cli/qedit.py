@@ -74,7 +74,7 @@ def read(argv: Sequence[str]) -> EditRequest:
         elif option.name == "owner":
             constraints.append(f'Owner=="{option.values[0]}"')
         elif option.name == "jobids":
-            ids += [_id(word) for word in option.values[0].replace(",", " ").split()]
+            ids += [_job_of_word(word) for word in option.values[0].replace(",", " ").split()]
     for word in other_words:
         job = read_job_id(word)
         if job is None:
@@ -88,7 +88,7 @@ def read(argv: Sequence[str]) -> EditRequest:
     return EditRequest(tuple(dict.fromkeys(ids)), tuple(constraints), sorted_changes, only_own, is_dry_run, arguments)
 
 
-def _id(word: str) -> ClusterOrJob:
+def _job_of_word(word: str) -> ClusterOrJob:
     job = read_job_id(word)
     if job is None:
         raise UsageError(f"poolbook qedit: {word!r} is not a job id: use cluster.proc (12.3) or a cluster (12)")
@@ -119,11 +119,11 @@ def _split_arguments(argv: Sequence[str]) -> tuple[list[str], list[GivenOption],
             while word[:1].isdigit() and remaining and remaining[0][:1].isdigit():
                 other_words.append(remaining.popleft())
         else:
-            changes |= _pair(word, remaining)
+            changes |= _name_and_value(word, remaining)
     return other_words, options, changes
 
 
-def _pair(word: str, remaining: deque[str]) -> dict[str, str]:
+def _name_and_value(word: str, remaining: deque[str]) -> dict[str, str]:
     name, equals, value = word.partition("=")
     name = name.strip()
     if not equals and not remaining:
@@ -183,21 +183,21 @@ def qedit(argv: Sequence[str]) -> int:
     except RequestRefused as refused:
         if refused.code in (IMMUTABLE, SECURE):
             return CommandOutput("", f"{refused}\n{NOTHING_SET}", 1).printed()
-        return failed(request, reason=f"{refused}\n").printed()
-    return answer(request, outcomes).printed()
+        return failure_output(request, reason=f"{refused}\n").printed()
+    return edit_output(request, outcomes).printed()
 
 
-def answer(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:
+def edit_output(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:
     done_outcomes = [outcome for outcome in outcomes if outcome.result == "done"]
     count = sum(last - first + 1 for outcome in done_outcomes for first, last in outcome.procs)
     if not count or len(done_outcomes) < len(outcomes):
-        return failed(request, outcomes)
+        return failure_output(request, outcomes)
     can_text = "Can " if request.dry else ""
     text = "".join(f'{can_text}Set attribute "{name}" for {count} matching jobs.\n' for name in request.changes)
     return CommandOutput(text, "", 0)
 
 
-def failed(request: EditRequest, outcomes: Sequence[ActionResult] = (), reason: str = "") -> CommandOutput:
+def failure_output(request: EditRequest, outcomes: Sequence[ActionResult] = (), reason: str = "") -> CommandOutput:
     """Return condor_qedit's output if nothing was set, preceded by ``reason``."""
     name = next(iter(request.changes))
     failed_outcomes = [item for item in outcomes if item.result != "done"]

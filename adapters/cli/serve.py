@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
-from ..condor_tools.terminal import folded, is_live, rewrite, width_of
+from ..condor_tools.terminal import folded, is_live, rewrite_line, width_of
 from ..stores.location import safe_url
 from .common import selected_log
 from .submit import description_of, policy_warning_lines, print_warnings
@@ -337,7 +337,7 @@ class JobProgress:
         self._last = text
         line = f"{text}  ({self.seconds():.0f} s)"
         if self._terminal:
-            rewrite(line, sys.stderr)
+            rewrite_line(line, sys.stderr)
         else:
             print(line, file=sys.stderr, flush=True)
 

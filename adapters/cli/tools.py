@@ -58,13 +58,13 @@ def tools_folder() -> Path:
     problems = []
     for share in (Path(sys.prefix) / "share", data):
         try:
-            return _linked(share / "poolbook" / "tools", command)
+            return _link_tool(share / "poolbook" / "tools", command)
         except OSError as problem:
             problems.append(str(problem))
     raise ToolError(f"poolbook: the folder for the HTCondor tool names cannot be created: {'; '.join(problems)}")
 
 
-def _linked(folder: Path, command: Path) -> Path:
+def _link_tool(folder: Path, command: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     for name in tools():
         link = folder / name

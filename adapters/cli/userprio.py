@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ...domain.units import DAY, SECOND
 from ..bounded_text import read_text
-from ..condor_tools.cells import CellContext, date, duration
+from ..condor_tools.cells import CellContext, duration, short_date
 from ..condor_tools.formats import (
     ads_form,
     attribute_list,
@@ -269,7 +269,7 @@ def slot_list(slots: Sequence[tuple[str, int]], display: CellContext) -> Iterato
     yield line("Resource Name", " Start Time", " Match Time")
     yield line("-------------", " ----------", " ----------")
     for name, since in slots:
-        yield line(name, date(since, display.timezone), duration(max(0, display.now - since)))
+        yield line(name, short_date(since, display.timezone), duration(max(0, display.now - since)))
     yield line("-------------", " ------------", " ------------")
     yield f"Number of Resources Used: {len(slots)}\n"
 

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from ...domain.state.accounting_groups import NO_GROUP
 from ...domain.units import HOUR
-from ..condor_tools.cells import LAST_YEAR, date
+from ..condor_tools.cells import LAST_YEAR, short_date
 from ..condor_tools.layout import Column, Layout, lay_out
 from ..runtime.accounting_records import Record, number
 
@@ -171,7 +171,7 @@ def table(records: Sequence[Record], requested: UserprioLayout, zone: tzinfo) ->
     columns = [column for column in COLUMNS if column.detail in plan.details]
     width = min(_WIDEST_NAME, max([_LEAST_NAME, *(_name_width(line, plan) for line in plan.lines)]))
     width = max(width, len(_count(len(records)))) + 2 * plan.nested
-    yield f"Last Priority Update: {date(plan.updated, zone)}\n"
+    yield f"Last Priority Update: {short_date(plan.updated, zone)}\n"
     shown_lines = list(_shown_lines(plan))
     users = sum(not line.is_group and line.last >= plan.since for line in plan.lines)
     totals = [line for line in shown_lines if not line.is_group]

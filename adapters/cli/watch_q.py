@@ -113,7 +113,7 @@ def bar(counts: Mapping[str, int], total: int, width: int) -> str:
     return f"[{''.join(bar_sign * part_width for (_, bar_sign), part_width in zip(_BAR, part_widths, strict=True))}]"
 
 
-def summary(counts: Mapping[str, int], total: int, width: int, percentages: bool) -> str:
+def summary_line(counts: Mapping[str, int], total: int, width: int, percentages: bool) -> str:
     """Return the line that summarizes all jobs, with words abbreviated to fit."""
     part_counts = [(word, sum(counts[state] for state in states)) for word, states in _SUMMARY]
     if percentages:
@@ -160,7 +160,7 @@ class _ExitCondition(NamedTuple):
 
 def watch_q(argv: Sequence[str]) -> int:
     try:
-        return _watch(argv)
+        return _follow_jobs(argv)
     except ToolEnded as ended:
         if ended.exit_code != _WRONG:
             raise
@@ -193,7 +193,7 @@ def _number(arguments: Arguments, name: str, default: str, kind: type[int] | typ
         raise ToolEnded(_WRONG, message) from None
 
 
-def _watch(argv: Sequence[str]) -> int:
+def _follow_jobs(argv: Sequence[str]) -> int:
     arguments = read(TOOL, argv)
     if arguments.words:
         raise _unknown_arguments_error(arguments.words)
@@ -335,7 +335,7 @@ def _print_screen(jobs: _Jobs, arguments: Arguments, grouping: str, now: str, re
     parts = {
         "table": list(table(_GROUPS[grouping], shown_rows, columns, not arguments.has("no-row-progress"))),
         "progress": [f"Total Progress: {bar(counts, total, columns - 16)}"],
-        "summary": [summary(counts, total, columns, percentages)],
+        "summary": [summary_line(counts, total, columns, percentages)],
         "updated-at": [f"Updated at {now}"],
     }
     text = [line for name, part_lines in parts.items() if not arguments.has(f"no-{name}") for line in (*part_lines, "")]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
 
 
-class CutAd(NamedTuple):
+class AdPiece(NamedTuple):
     """The position of an ad in the text, and either its text in old syntax or the error; both are empty between ads."""
 
     begin: int
@@ -27,7 +27,7 @@ _BETWEEN = re.compile(r"[\s,\[\]]*")
 _NEXT_AD = re.compile(r"\n(?=\{)")
 
 
-def of_json(text: str) -> Iterator[CutAd]:
+def split_json(text: str) -> Iterator[AdPiece]:
     """Yield the ads in a JSON text. An error extends to the next line that starts with an ad."""
     decoder = json.JSONDecoder()
     at = 0
@@ -35,7 +35,7 @@ def of_json(text: str) -> Iterator[CutAd]:
         separator = _BETWEEN.match(text, at)
         begin = separator.end() if separator else at
         if begin > at:
-            yield CutAd(at, begin, "", "")
+            yield AdPiece(at, begin, "", "")
         if begin == len(text):
             return
         try:
@@ -52,7 +52,7 @@ def of_json(text: str) -> Iterator[CutAd]:
                 ad = _old_syntax(ClassAd.from_json(text[begin:end]))
             except (ClassAdSyntaxError, ValueError, RecursionError) as error:
                 problem = f"this is not an ad: {error}"
-        yield CutAd(begin, end, ad, problem)
+        yield AdPiece(begin, end, ad, problem)
         at = end
 
 
@@ -60,18 +60,18 @@ _BEGIN = re.compile(r"^<c>", re.M)
 _SKIPPED = re.compile(r"\s*(?:<\?xml[^>]*>|<!DOCTYPE[^>]*>|</?classads>)|\s+")
 
 
-def of_xml(text: str) -> Iterator[CutAd]:
+def split_xml(text: str) -> Iterator[AdPiece]:
     """Yield the ads in an XML text, each from a line ``<c>`` to a line ``</c>``."""
     at = 0
     while True:
         while skipped := _SKIPPED.match(text, at):
-            yield CutAd(at, skipped.end(), "", "")
+            yield AdPiece(at, skipped.end(), "", "")
             at = skipped.end()
         begin = _BEGIN.search(text, at)
         if begin is None:
             return
         if text[at : begin.start()].strip():
-            yield CutAd(at, begin.start(), "", "this is not an ad")
+            yield AdPiece(at, begin.start(), "", "this is not an ad")
         end = text.find("\n</c>", begin.end())
         if end < 0:
             return
@@ -82,7 +82,7 @@ def of_xml(text: str) -> Iterator[CutAd]:
             ad = _old_syntax(ClassAd.from_new(f"[{ad}]"))
         except (ElementTree.ParseError, ClassAdSyntaxError, ValueError, RecursionError) as error:
             problem = f"this is not an ad: {error}"
-        yield CutAd(begin.start(), end, ad, problem)
+        yield AdPiece(begin.start(), end, ad, problem)
         at = end
 
 
@@ -119,5 +119,5 @@ def _xml_value(element: Element) -> str:
             return text
 
 
-FORMS: Final[dict[str, Callable[[str], Iterator[CutAd]]]] = {"json": of_json, "xml": of_xml}
+FORMS: Final[dict[str, Callable[[str], Iterator[AdPiece]]]] = {"json": split_json, "xml": split_xml}
 """Format -> the function that splits a text in this format into ads."""

@@ -53,7 +53,7 @@ class HistoryBanners:
             "job": self._previous_job,
         }
 
-    def doubts(self, data: bytes, line: int, events: Sequence[Event]) -> Iterator[DaemonReported]:
+    def inconsistencies(self, data: bytes, line: int, events: Sequence[Event]) -> Iterator[DaemonReported]:
         """Yield an event for each inconsistent banner in the bytes after a line. `events` are the events from these
         bytes: a rejected ad explains a shift, because the daemon may not have finished writing it. An inconsistency has
         the latest time in the records, if any."""
@@ -73,7 +73,7 @@ class HistoryBanners:
                 self._shift = offset - self._previous_position
             elif shift := offset - self._previous_position - self._shift:
                 facts = {"bytes": str(shift), "job": job, "above": self._previous_job}
-                yield self._source.doubted(at, number, "displaced", {k: v for k, v in facts.items() if v})
+                yield self._source.inconsistency(at, number, "displaced", {k: v for k, v in facts.items() if v})
                 # If a whole ad is missing, the line after it is also missing, and the next line is consistent.
                 self._shift = self._shift + shift if abs(shift) < LEAST_AD else None
             self._previous_position, self._line, self._previous_job = self._read_bytes + banner.start(), number, job
@@ -158,7 +158,7 @@ class AdsReader:
             self._is_torn = True
             self.line += text.count("\n")
         if self._format == "lines" and self._source.kind in WITH_OFFSETS:
-            self._events += self._banners.doubts(data[:used_length], begin_line, self._events)
+            self._events += self._banners.inconsistencies(data[:used_length], begin_line, self._events)
         return self._events, used_length
 
     def finish(self, data: bytes) -> list[Event]:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from attrs import astuple, define
 
 from ...domain.events import Event
-from .log_times import KNOWN, LogClock, TimeFormat, compiled
+from .log_times import KNOWN, LogClock, TimeFormat, compile_format
 from .source_reader import SourceFile, State
 
 GAP: Final = "\0gap"  #: the text of a record that marks a gap: the state known from the log may be out of date
@@ -49,7 +49,7 @@ class _LineFormat(NamedTuple):
 
 @cache
 def _line_format(text: str) -> _LineFormat:
-    form = compiled(text)
+    form = compile_format(text)
     timed = rf"({form.shape})(?:\.(\d{{3}}|\d{{6}}))? {_FLAGS}([^\n]*)"
     return _LineFormat(form, re.compile(rf"(?:{timed}|([^\n]*))\n", re.ASCII))
 
@@ -69,7 +69,7 @@ class _Neighbours:
     text: str = ""
     alone: bool = False  #: whether there is only one
 
-    def doubt(self, at: int) -> int:
+    def lateness(self, at: int) -> int:
         """Return by how much the last line is too late (negative: too early), in microseconds, given that a line at
         `at` follows; 0 if its time is plausible."""
         if not self.alone or not self.above:
@@ -147,9 +147,9 @@ class LogLines:
             neighbours.alone = False
             return
         time_above = neighbours.at
-        if time_doubt := neighbours.doubt(at):
+        if time_doubt := neighbours.lateness(at):
             facts = {"seconds": f"{time_doubt / 1e6:g}", "text": neighbours.text}
-            events.append(self.source.doubted(neighbours.at, neighbours.line, "aside", facts))
+            events.append(self.source.inconsistency(neighbours.at, neighbours.line, "aside", facts))
             time_above = neighbours.above
         self._near = _Neighbours(time_above, at, line, text[:_MAX_SHOWN], True)
 

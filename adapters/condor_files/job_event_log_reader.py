@@ -16,7 +16,7 @@ from typing import Any, Final
 from ...domain.events import Entry as Taken
 from ...domain.events import Event, JobsLogged
 from .job_event_log_ads import Unreadable, entry_of_json, entry_of_xml
-from .log_times import LogClock, compiled
+from .log_times import LogClock, compile_format
 from .source_reader import SourceFile, State, without_secrets
 
 LONGEST: Final = 1 << 22  #: reject this many bytes without the end of an entry; actual entries are below 100 kB
@@ -151,7 +151,7 @@ class JobEventLogReader:
         time_stamp = when[:14] if match["old"] else when[:19]
         day = "%m/%d" if match["old"] else "%Y-%m-%d"
         form = f"{day}{match['t']}%H:%M:%S" + ("%z" if match["offset"] else "")
-        at = self._clock.instant(compiled(form), time_stamp + (match["offset"] or ""))
+        at = self._clock.instant(compile_format(form), time_stamp + (match["offset"] or ""))
         return at + int((match["fraction"] or "").ljust(6, "0"))
 
     def _read_classic(self, data: bytes, at: int, events: list[Event]) -> int:

@@ -83,7 +83,7 @@ class TimeFormat(NamedTuple):
 
 
 @cache
-def compiled(text: str) -> TimeFormat:
+def compile_format(text: str) -> TimeFormat:
     """Compile a strftime format. Raise ``ValueError`` if it is invalid, or lacks the day or the hour."""
     form = text.strip('"')
     while any(short_directive in form for short_directive in (f"%{name}" for name in _SHORT_FORMS)):

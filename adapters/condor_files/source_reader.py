@@ -55,7 +55,7 @@ class SourceFile:
         """Return the event for records that are missing before a line."""
         return SourceGap(at, cause, self.place(line), self.number, line, reason, since, until)
 
-    def doubted(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> DaemonReported:
+    def inconsistency(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> DaemonReported:
         """Return the event for a record that is inconsistent with the records around it."""
         facts = {name: without_secrets(text) for name, text in facts.items()}
         daemon = _DAEMONS[self.kind]

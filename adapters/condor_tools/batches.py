@@ -19,8 +19,8 @@ from .cells import (
     SUSPENDED,
     TRANSFERRING_OUTPUT,
     CellContext,
-    date,
     number,
+    short_date,
     text,
 )
 from .job_selection import SCHEDULER_UNIVERSE, dag_of, node_of, owner_or_node
@@ -190,7 +190,7 @@ def batch_table(rows: Iterable[BatchCluster], display: CellContext, *, partial: 
         [
             batch.owner,
             batch.name,
-            date(batch.qdate, display.timezone),
+            short_date(batch.qdate, display.timezone),
             *(str(column[at]) if column[at] > 0 else None for _, column in count_texts),
             batch.ids,
         ]

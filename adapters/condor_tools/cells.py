@@ -114,7 +114,7 @@ def duration_of_us(microseconds: int) -> str:
 LAST_YEAR = 253370764800  # 9999 begins
 
 
-def date(seconds: float, zone: tzinfo) -> str:
+def short_date(seconds: float, zone: tzinfo) -> str:
     """Format a time as month/day hour:minute, in 11 columns; question marks before 1970 and after the year 9998."""
     if not 0 <= seconds < LAST_YEAR:
         return "    ???    "
@@ -231,14 +231,14 @@ def wall_time(ad: ClassAd, display: CellContext, current: bool = False) -> float
 Written = Callable[[Any, "ClassAd", CellContext], str | None]
 
 
-class Function(NamedTuple):
+class CellFunction(NamedTuple):
     """A function that formats a column's value; the result is None if there is no value."""
 
     written: Written
     late: bool = False  #: whether the column's data does not widen its heading
 
 
-def cell_of(source: str, function: Function) -> Cell:
+def cell_of(source: str, function: CellFunction) -> Cell:
     """Return the cell for an expression whose value is formatted by a function."""
     return lambda ad, setting: function.written(evaluate(ad, source, setting.context()), ad, setting)
 
@@ -287,7 +287,8 @@ def _until_now(*clock_names: str) -> Written:
 
 def _due_date(value: Any, ad: ClassAd, display: CellContext) -> str | None:
     heard = number(ad, "LastHeardFrom")
-    return None if heard is None else date(heard + (value if isinstance(value, int | float) else 0), display.timezone)
+    seconds_left = value if isinstance(value, int | float) else 0
+    return None if heard is None else short_date(heard + seconds_left, display.timezone)
 
 
 def _list_items(value: Any) -> list[str] | None:
@@ -326,7 +327,7 @@ def _version_with_package(value: Any, *_: Any) -> str | None:
     return words[1] + ("." + build_id.partition("-")[0] if build_id != "$" else "")
 
 
-def _activity(value: Any, ad: ClassAd, _: CellContext) -> str:
+def _activity_with_time(value: Any, ad: ClassAd, _: CellContext) -> str:
     if not isinstance(value, str):
         return "??"
     return "OCU" if value == "Idle" and number(ad, "OCU") else value
@@ -357,55 +358,57 @@ def _command_cell(_: Any, ad: ClassAd, display: CellContext) -> str | None:
 
 _FACTORY_MODES = {-1: "Errs", 0: "Norm", 1: "Held", 2: "Done", 3: "Gone"}
 
-_OWNER = Function(lambda _, ad, __: text(ad, "Owner"))
-_DATE = _number_function(lambda seconds, setting: date(seconds, setting.timezone))
+_OWNER = CellFunction(lambda _, ad, __: text(ad, "Owner"))
+_DATE = _number_function(lambda seconds, setting: short_date(seconds, setting.timezone))
 _TIME = _number_function(lambda seconds, _: duration(seconds))
 
-FUNCTIONS: dict[str, Function] = {
-    "ACTIVITY_CODE": Function(_ad_function(_state_code)),
-    "ACTIVITY_TIME": Function(_until_ad_time(lambda now, value: max(0, now - value), "MyCurrentTime", "LastHeardFrom")),
-    "CONDOR_PLATFORM": Function(_condor_platform),
-    "CONDOR_VERSION": Function(_version_number),
-    "CPU_TIME": Function(_run_time),
+FUNCTIONS: dict[str, CellFunction] = {
+    "ACTIVITY_CODE": CellFunction(_ad_function(_state_code)),
+    "ACTIVITY_TIME": CellFunction(
+        _until_ad_time(lambda now, value: max(0, now - value), "MyCurrentTime", "LastHeardFrom")
+    ),
+    "CONDOR_PLATFORM": CellFunction(_condor_platform),
+    "CONDOR_VERSION": CellFunction(_version_number),
+    "CPU_TIME": CellFunction(_run_time),
     "DAG_OWNER": _OWNER,
-    "DATE": Function(_DATE, late=True),
-    "DUE_DATE": Function(_due_date),
-    "ELAPSED_TIME": Function(_until_ad_time(lambda now, value: now - value, "LastHeardFrom")),
-    "JOB_COMMAND": Function(_command_cell),
-    "JOB_DESCRIPTION": Function(_command_cell),
-    "JOB_FACTORY_MODE": Function(_number_function(lambda mode, _: _FACTORY_MODES.get(int(mode), "Unk"))),
-    "JOB_ID": Function(_ad_function(job_id)),
-    "JOB_STATUS": Function(_ad_function(job_status)),
-    "JOB_STATUS_RAW": Function(
+    "DATE": CellFunction(_DATE, late=True),
+    "DUE_DATE": CellFunction(_due_date),
+    "ELAPSED_TIME": CellFunction(_until_ad_time(lambda now, value: now - value, "LastHeardFrom")),
+    "JOB_COMMAND": CellFunction(_command_cell),
+    "JOB_DESCRIPTION": CellFunction(_command_cell),
+    "JOB_FACTORY_MODE": CellFunction(_number_function(lambda mode, _: _FACTORY_MODES.get(int(mode), "Unk"))),
+    "JOB_ID": CellFunction(_ad_function(job_id)),
+    "JOB_STATUS": CellFunction(_ad_function(job_status)),
+    "JOB_STATUS_RAW": CellFunction(
         _number_function(lambda status, _: _RAW_ATTRIBUTES.get(int(status), "Unk    ")), late=True
     ),
-    "JOB_UNIVERSE": Function(_number_function(lambda which, _: UNIVERSES.get(int(which), "Unknown")), late=True),
-    "LOAD_AVG": Function(_number_function(lambda load, _: f"{load:.3f}"), late=True),
-    "MEMBER_COUNT": Function(_items_function(lambda items: str(len(items)))),
-    "MEMORY_USAGE": Function(_ad_function(memory_usage)),
+    "JOB_UNIVERSE": CellFunction(_number_function(lambda which, _: UNIVERSES.get(int(which), "Unknown")), late=True),
+    "LOAD_AVG": CellFunction(_number_function(lambda load, _: f"{load:.3f}"), late=True),
+    "MEMBER_COUNT": CellFunction(_items_function(lambda items: str(len(items)))),
+    "MEMORY_USAGE": CellFunction(_ad_function(memory_usage)),
     "OWNER": _OWNER,
-    "PLATFORM": Function(_ad_function(short_platform)),
-    "QDATE": Function(_DATE),
-    "READABLE_BYTES": Function(_size_function(1), late=True),
-    "READABLE_KB": Function(_size_function(1024), late=True),
-    "READABLE_MB": Function(_size_function(1024 * 1024), late=True),
-    "REMOTE_HOST": Function(lambda _, ad, __: text(ad, "RemoteHost") or None),
-    "RUNTIME": Function(_TIME, late=True),
-    "STRINGS_FROM_LIST": Function(_items_function(", ".join)),
-    "TIME": Function(_TIME, late=True),
-    "UNIQUE": Function(_items_function(lambda items: ", ".join(sorted(set(items))))),
+    "PLATFORM": CellFunction(_ad_function(short_platform)),
+    "QDATE": CellFunction(_DATE),
+    "READABLE_BYTES": CellFunction(_size_function(1), late=True),
+    "READABLE_KB": CellFunction(_size_function(1024), late=True),
+    "READABLE_MB": CellFunction(_size_function(1024 * 1024), late=True),
+    "REMOTE_HOST": CellFunction(lambda _, ad, __: text(ad, "RemoteHost") or None),
+    "RUNTIME": CellFunction(_TIME, late=True),
+    "STRINGS_FROM_LIST": CellFunction(_items_function(", ".join)),
+    "TIME": CellFunction(_TIME, late=True),
+    "UNIQUE": CellFunction(_items_function(lambda items: ", ".join(sorted(set(items))))),
 }
 
-OWN_FUNCTIONS: dict[str, Function] = {
-    "activity": Function(_activity),
-    "bytes": Function(_size_function(1)),
-    "hold_reason": Function(_ad_function(hold_reason)),
-    "megabytes": Function(_number_function(lambda size, _: size_with_unit(size * 1024 * 1024))),
-    "since": Function(_until_now("LastHeardFrom")),
-    "since_activity": Function(_until_now("MyCurrentTime", "LastHeardFrom")),
-    "string": Function(lambda value, *_: value if isinstance(value, str) else None),
-    "transfer": Function(_ad_function(transfer_state)),
-    "version": Function(_version_with_package),
+OWN_FUNCTIONS: dict[str, CellFunction] = {
+    "activity": CellFunction(_activity_with_time),
+    "bytes": CellFunction(_size_function(1)),
+    "hold_reason": CellFunction(_ad_function(hold_reason)),
+    "megabytes": CellFunction(_number_function(lambda size, _: size_with_unit(size * 1024 * 1024))),
+    "since": CellFunction(_until_now("LastHeardFrom")),
+    "since_activity": CellFunction(_until_now("MyCurrentTime", "LastHeardFrom")),
+    "string": CellFunction(lambda value, *_: value if isinstance(value, str) else None),
+    "transfer": CellFunction(_ad_function(transfer_state)),
+    "version": CellFunction(_version_with_package),
 }
 """Functions for the tools' built-in tables; print formats cannot use them."""
 

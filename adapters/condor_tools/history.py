@@ -140,9 +140,9 @@ def _ads(text: str, form: str) -> Iterator[ClassAd]:
     elif form == "new":
         yield from (ClassAd.from_new(block) for block in re.findall(r"^\[.*?^\]|^\[[^\n]*\]$", text, re.M | re.S))
     else:
-        from ..condor_files.ad_objects import of_json, of_xml
+        from ..condor_files.ad_objects import split_json, split_xml
 
-        for cut_ad in (of_json if form == "json" else of_xml)(text):
+        for cut_ad in (split_json if form == "json" else split_xml)(text):
             if cut_ad.wrong:
                 raise ValueError(cut_ad.wrong)
             if cut_ad.ad:

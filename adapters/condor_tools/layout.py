@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .cells import Cell, CellContext, date, duration, evaluate, value_text
+from .cells import Cell, CellContext, duration, evaluate, short_date, value_text
 from .terminal import visible
 
 if TYPE_CHECKING:
@@ -219,7 +219,7 @@ class Conversion(NamedTuple):
         if self.letter == "T":
             return duration(value).rjust(self.width)
         if self.letter == "Y":
-            return date(value, context.timezone).rjust(self.width)
+            return short_date(value, context.timezone).rjust(self.width)
         if self.letter in "aA":
             text = float(value).hex()
             return (text.upper() if self.letter == "A" else text).rjust(self.width)

@@ -20,7 +20,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_text import read_input, read_text
-from .cells import FUNCTIONS, OWN_FUNCTIONS, UNSUPPORTED, Function, cell_of
+from .cells import FUNCTIONS, OWN_FUNCTIONS, UNSUPPORTED, CellFunction, cell_of
 from .formats import MAX_WIDTH, check_expression, parse_expression
 from .layout import Column, Layout, unescaped
 from .options import Arguments, ToolError, UsageError, data_text
@@ -128,7 +128,7 @@ def appended_columns(arguments: Arguments) -> tuple[Column, ...]:
 
 
 class _PrintFormatReader:
-    def __init__(self, name: str, cut: bool, functions: Mapping[str, Function] = FUNCTIONS) -> None:
+    def __init__(self, name: str, cut: bool, functions: Mapping[str, CellFunction] = FUNCTIONS) -> None:
         self.name, self.cut, self.functions = name, cut, functions
         self.columns: list[Column] = []
         self.separators: dict[str, str] = {"before": " "}
@@ -151,7 +151,7 @@ class _PrintFormatReader:
                 (self._select if first == "SELECT" else self._summary)(tokens[1:])
                 continue
             if first in ("JOIN", "AND"):
-                raise self._wrong(f"{first} is not supported: a table has ads of one kind")
+                raise self._invalid_format(f"{first} is not supported: a table has ads of one kind")
             if first in ("WHERE", "GROUP"):
                 section = first
                 tokens = tokens[2 if [token.text for token in tokens[:2]] == ["GROUP", "BY"] else 1 :]
@@ -172,7 +172,7 @@ class _PrintFormatReader:
             is_plain = "PRINTF" not in values and column.form == "%v"
             self.columns.append(column._replace(form=form) if is_plain else column)
 
-    def _wrong(self, reason: str) -> UsageError:
+    def _invalid_format(self, reason: str) -> UsageError:
         return UsageError(f"{self.name}: {reason}")
 
     def _select(self, tokens: list[Token]) -> None:
@@ -180,7 +180,7 @@ class _PrintFormatReader:
         for token in remaining:
             word = token.text
             if word in ("UNIQUE", "FROM"):
-                raise self._wrong(f"SELECT {word} is not supported: use `-af ... | sort | uniq -c`")
+                raise self._invalid_format(f"SELECT {word} is not supported: use `-af ... | sort | uniq -c`")
             if word in _SEPARATORS:
                 self.separators[_SEPARATORS[word]] = unescaped(_next_word(remaining))
             elif word == "LABEL":
@@ -206,7 +206,7 @@ class _PrintFormatReader:
             if source:
                 self.columns.append(self._column(check_expression(self.name, source), values, flags))
         else:
-            raise self._wrong("columns under SUMMARY are not supported: use STANDARD or NONE")
+            raise self._invalid_format("columns under SUMMARY are not supported: use STANDARD or NONE")
 
     def _column(self, source: str, values: Mapping[str, str], flags: set[str]) -> Column:
         function = self._function(values.get("PRINTAS", values.get("RENDERAS", "")))
@@ -230,9 +230,9 @@ class _PrintFormatReader:
             bare_after="NOSUFFIX" in flags,
         )
 
-    def _function(self, name: str) -> Function | None:
+    def _function(self, name: str) -> CellFunction | None:
         if name in UNSUPPORTED:
-            raise self._wrong(f"PRINTAS {name} is not supported: {UNSUPPORTED[name]}")
+            raise self._invalid_format(f"PRINTAS {name} is not supported: {UNSUPPORTED[name]}")
         if name and name not in self.functions:
             self.complaints.append(f"Unknown argument {name} for PRINTAS")
         return self.functions.get(name)

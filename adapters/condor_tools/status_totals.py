@@ -70,10 +70,10 @@ def _counting_totals(
     sums: Callable[[ClassAd], Sums | None],
     total_only: bool = False,
 ) -> StatusTotals:
-    return StatusTotals(headings, key, sums, whole(*(name for name, _ in headings)), total_only)
+    return StatusTotals(headings, key, sums, integers(*(name for name, _ in headings)), total_only)
 
 
-def whole(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
+def integers(*names: str) -> Callable[[Mapping[str, float]], list[str]]:
     """Return a formatter that prints these sums as integers."""
     return lambda sums: [str(int(sums.get(name, 0))) for name in names]
 
@@ -89,7 +89,7 @@ def platform(ad: ClassAd) -> str | None:
     return None if arch is None or system is None else f"{arch}/{system}"
 
 
-def one_state(state: str | None, backfill: bool = False) -> Sums | None:
+def count_state(state: str | None, backfill: bool = False) -> Sums | None:
     """Count a slot in a state. Idle backfill slots are not included in the total."""
     if backfill and state == "Unclaimed":
         return {"BkIdle": 1}
@@ -100,7 +100,7 @@ def one_state(state: str | None, backfill: bool = False) -> Sums | None:
 
 
 def slot_state(ad: ClassAd) -> Sums | None:
-    return one_state(text(ad, "State"), has_flag(ad, "SlotBackfill"))
+    return count_state(text(ad, "State"), has_flag(ad, "SlotBackfill"))
 
 
 def _activity_state(ad: ClassAd) -> Sums | None:
@@ -136,7 +136,7 @@ def _computing_power(ad: ClassAd) -> Sums:
 def _show_power(sums: Mapping[str, float]) -> list[str]:
     machines = int(sums.get("Machines", 0))
     average = sums.get("AvgLoadAvg", 0) / machines if machines else 0.0
-    return [*whole("Machines", "MIPS", "KFLOPS")(sums), f"  {average:.3f}"]
+    return [*integers("Machines", "MIPS", "KFLOPS")(sums), f"  {average:.3f}"]
 
 
 def _server(ad: ClassAd) -> Sums | None:
@@ -148,7 +148,7 @@ def _server(ad: ClassAd) -> Sums | None:
 
 
 def _show_server(sums: Mapping[str, float]) -> list[str]:
-    slots, available_count, size, *others = whole("Slots", "Avail", "Memory", "Disk", "MIPS", "KFLOPS")(sums)
+    slots, available_count, size, *others = integers("Slots", "Avail", "Memory", "Disk", "MIPS", "KFLOPS")(sums)
     return [slots, available_count, size.rjust(11), *others]
 
 
@@ -188,7 +188,7 @@ def _machine(ad: ClassAd) -> Sums:
 def _show_machine(sums: Mapping[str, float]) -> list[str]:
     machines = sums.get("Machines", 0) or 1
     shares = [f"{100 * sums.get(name, 0) / machines:.2f}%" for name in ("Memory%", "BkMem%")]
-    return [*whole("Machines", *_MACHINE)(sums), *shares]
+    return [*integers("Machines", *_MACHINE)(sums), *shares]
 
 
 _MACHINES = tuple((name, 8) for name in ("Machines", *_MACHINE, "Memory%", "BkMem%"))
@@ -222,7 +222,7 @@ COLUMNS = (
 )
 
 
-def letters(states: Iterable[str], table: dict[str, str], winner: str) -> str:
+def common_letter(states: Iterable[str], table: dict[str, str], winner: str) -> str:
     """Return the letter of ``winner`` if it is among these states, or of the states if they are equal, else ``*``."""
     state_letters_found = {table.get(state, " ") for state in states}
     if table[winner] in state_letters_found:
@@ -239,8 +239,8 @@ def state_letters(ad: ClassAd) -> str:
     state, activity = STATE_CODES.get(text(ad, "State") or "", " "), ACTIVITY_CODES.get(text(ad, "Activity") or "", " ")
     if not has_flag(ad, "PartitionableSlot"):
         return state + activity
-    states = letters(_strings(ad.eval("ChildState")), STATE_CODES, "Preempting")
-    activities = letters(_strings(ad.eval("ChildActivity")), ACTIVITY_CODES, "Vacating")
+    states = common_letter(_strings(ad.eval("ChildState")), STATE_CODES, "Preempting")
+    activities = common_letter(_strings(ad.eval("ChildActivity")), ACTIVITY_CODES, "Vacating")
     is_exhausted = (number(ad, "Cpus") or 0) < 0.1
     if state + activity == "Ui" and is_exhausted and states:
         state, activity = states, activities
@@ -340,15 +340,15 @@ def compact_table(ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]
 
 def compact_totals(ads: Iterable[ClassAd], width: int | None) -> Iterator[str]:
     """Yield the totals below the table: slots by state, with dynamic slots and partitionable slots' unused parts."""
-    return totals_lines(SLOTS, ((short_platform(ad), sums) for ad in ads for sums in _counted(ad)), width)
+    return totals_lines(SLOTS, ((short_platform(ad), sums) for ad in ads for sums in _state_sums(ad)), width)
 
 
-def _counted(ad: ClassAd) -> Iterator[Sums | None]:
+def _state_sums(ad: ClassAd) -> Iterator[Sums | None]:
     if not has_flag(ad, "PartitionableSlot"):
         yield slot_state(ad)
         return
     backfill = has_flag(ad, "SlotBackfill")
     for state in _strings(ad.eval("ChildState")):
-        yield one_state(state, backfill)
+        yield count_state(state, backfill)
     if (number(ad, "Cpus") or 0) >= 0.1 and not backfill:
         yield slot_state(ad)

@@ -1,7 +1,7 @@
 """Format output for a terminal: wrap lines at words, colour outcomes, escape control characters.
 
 ``guard_streams`` protects a terminal from control characters in ads, logs and files: only Poolbook's own colours and
-rewritten lines (``print_colored``, ``rewrite``) control the terminal. Output to a file or a pipe is not changed.
+rewritten lines (``print_colored``, ``rewrite_line``) control the terminal. Output to a file or a pipe is not changed.
 NO_COLOR and TERM=dumb disable colours, CLICOLOR_FORCE and FORCE_COLOR enable them everywhere. TERM=dumb also disables
 rewritten lines.
 """
@@ -35,10 +35,10 @@ def is_live(stream: IO[str]) -> bool:
     return os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
-def rewrite(line: str, stream: IO[str]) -> None:
+def rewrite_line(line: str, stream: IO[str]) -> None:
     """Replace the current line on a terminal with this one, truncated to the terminal's width."""
     width, shown_line = width_of(stream), visible(line)
-    _control(f"\r{shown_line if width is None else shown_line[: width - 1]}\x1b[K", stream)
+    _write_control(f"\r{shown_line if width is None else shown_line[: width - 1]}\x1b[K", stream)
     stream.flush()
 
 
@@ -58,23 +58,23 @@ class ProgressLine:
     def tell(self, text: str) -> None:
         self._last, self._told = time.monotonic(), True
         if self.live:
-            rewrite(text, sys.stderr)
+            rewrite_line(text, sys.stderr)
         else:
             print(text, file=sys.stderr, flush=True)
 
     def end(self) -> None:
         if self.live and self._told:
-            rewrite("", sys.stderr)
+            rewrite_line("", sys.stderr)
 
 
 def folded(text: str, width: int | None, indent: int = 0) -> str:
     """Wrap each line of a text between words; indent continuation lines by `indent` more than their line."""
     if width is None or width < NARROWEST:
         return text
-    return "\n".join("\n".join(_lines(line, width, indent)) for line in text.split("\n"))
+    return "\n".join("\n".join(_wrap_line(line, width, indent)) for line in text.split("\n"))
 
 
-def _lines(line: str, width: int, indent: int) -> list[str]:
+def _wrap_line(line: str, width: int, indent: int) -> list[str]:
     if len(line) <= width:
         return [line]
     margin = " " * min(len(line) - len(line.lstrip()) + indent, width // 2)
@@ -129,7 +129,7 @@ def print_colored(text: str, roles: Roles = OUTCOMES, stream: IO[str] | None = N
     if not roles or not has_colour(stream):
         stream.write(text + end)
         return
-    _control(add_colors(escape_controls(text) if stream.isatty() else text, roles) + end, stream)
+    _write_control(add_colors(escape_controls(text) if stream.isatty() else text, roles) + end, stream)
 
 
 def add_colors(text: str, roles: Roles = OUTCOMES) -> str:
@@ -148,7 +148,7 @@ _CONTROLS = (
 
 def escape_controls(text: str) -> str:
     """Escape control characters, except newlines and tabs."""
-    return re.sub(_CONTROLS, lambda found: _spelled(found[0]), text)
+    return re.sub(_CONTROLS, lambda found: _escape_sequence(found[0]), text)
 
 
 def visible(text: str) -> str:
@@ -156,7 +156,7 @@ def visible(text: str) -> str:
     return escape_controls(text).replace("\n", "\\n").replace("\t", "    ")
 
 
-def _spelled(char: str) -> str:
+def _escape_sequence(char: str) -> str:
     code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:  # an undecodable byte
         code -= 0xDC00
@@ -175,7 +175,7 @@ class TerminalStream(TextIOWrapper):
         super().write(text)
 
 
-def _control(text: str, stream: IO[str]) -> None:
+def _write_control(text: str, stream: IO[str]) -> None:
     if isinstance(stream, TerminalStream):
         stream.control(text)
     else:
@@ -190,7 +190,7 @@ def _original_bytes(error: UnicodeError) -> tuple[bytes, int]:
     assert isinstance(error, UnicodeEncodeError)
     char = error.object[error.start]
     byte_count = 0xDC80 <= ord(char) <= 0xDCFF
-    return (bytes([ord(char) - 0xDC00]) if byte_count else _spelled(char).encode("ascii")), error.start + 1
+    return (bytes([ord(char) - 0xDC00]) if byte_count else _escape_sequence(char).encode("ascii")), error.start + 1
 
 
 def guard_streams() -> None:

@@ -17,13 +17,14 @@ _EMPTY = {True: '<b v="t"/>', False: '<b v="f"/>'}
 
 def xml_text(ad: ClassAd, names: Iterable[str]) -> str:
     """Return the attributes with these names in a ``<c>`` element, one per line."""
-    return _ad([(name, ad[name]) for name in names], 0) + "\n"
+    return _ad_element([(name, ad[name]) for name in names], 0) + "\n"
 
 
-def _ad(attributes: Iterable[tuple[str, Expression]], indent: int) -> str:
+def _ad_element(attributes: Iterable[tuple[str, Expression]], indent: int) -> str:
     inner_indent = " " * (indent + 4)
     lines = [
-        f'{inner_indent}<a n="{_string_content(name)}">{_of(value, indent + 4)}</a>\n' for name, value in attributes
+        f'{inner_indent}<a n="{_string_content(name)}">{_expression_element(value, indent + 4)}</a>\n'
+        for name, value in attributes
     ]
     return "<c>\n" + "".join(lines) + " " * indent + "</c>"
 
@@ -33,19 +34,19 @@ def _string_content(value: str) -> str:
     return unparse(value)[1:-1].replace('\\"', '"').translate(_SIGNS)
 
 
-def _of(expression: Expression, indent: int) -> str:
+def _expression_element(expression: Expression, indent: int) -> str:
     if isinstance(expression, AdExpression):
-        return _ad(sort_attributes(expression.cells.values()), indent)
+        return _ad_element(sort_attributes(expression.cells.values()), indent)
     if isinstance(expression, ListExpression):
-        return "<l>" + "".join(_of(member, indent) for member in expression.members) + "</l>"
+        return "<l>" + "".join(_expression_element(member, indent) for member in expression.members) + "</l>"
     if isinstance(expression, Literal | Constant):
-        return _value(expression.value, indent)
+        return _value_element(expression.value, indent)
     if isinstance(expression, TimeLiteral):
-        return _value(expression.time, indent)
+        return _value_element(expression.time, indent)
     return f"<e>{unparse(expression).translate(_SIGNS)}</e>"
 
 
-def _value(value: Any, indent: int) -> str:
+def _value_element(value: Any, indent: int) -> str:
     if isinstance(value, bool):
         return _EMPTY[value]
     if isinstance(value, str):
@@ -61,8 +62,8 @@ def _value(value: Any, indent: int) -> str:
     if isinstance(value, RelTime):
         return f"<rt>{format_reltime(value.seconds)}</rt>"
     if isinstance(value, ListValue):
-        return "<l>" + "".join(_of(member, indent) for member in value.expressions) + "</l>"
-    return _ad([(name, value[name]) for name in sorted(value)], indent)
+        return "<l>" + "".join(_expression_element(member, indent) for member in value.expressions) + "</l>"
+    return _ad_element([(name, value[name]) for name in sorted(value)], indent)
 
 
 def _format_real(value: float) -> str:

@@ -132,7 +132,7 @@ def account_named(name: str) -> UnixAccount:
     return UnixAccount(name, user.pw_uid, user.pw_gid, tuple(os.getgrouplist(name, user.pw_gid)), user.pw_dir)
 
 
-def group_of(account: UnixAccount, group: str) -> UnixAccount:
+def with_primary_group(account: UnixAccount, group: str) -> UnixAccount:
     """Return the account with another of its groups as the primary one. Raise `NoAccount` if the account is not a
     member of the group."""
     try:

@@ -117,7 +117,7 @@ def _singularity(configuration: Configuration) -> str:
     return program if program and os.path.exists(program) else ""
 
 
-def advertised(configuration: Configuration) -> Ad:
+def runtime_attributes(configuration: Configuration) -> Ad:
     """Return the attributes of the runtimes for a machine's slots; a missing or broken runtime has none."""
     ad: Ad = {}
     if command := _docker_command(configuration):
@@ -196,7 +196,7 @@ def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif_path: str,
         last_output, working = "", {}
         for kind, image in (("HasSandboxImage", sandbox_image), ("HasSIF", packed_image)):
             for flag in list(attempts) if image and os.path.exists(image) else []:
-                code, output = _run_program([program, "exec", *containment(flag), image, "/exit_37"], seconds)
+                code, output = _run_program([program, "exec", *isolation_options(flag), image, "/exit_37"], seconds)
                 if code == _TRIAL_CODE:
                     working[kind] = "true"
                     attempts = [flag]
@@ -210,7 +210,7 @@ def _singularity_ad(program: str, _changed_ns: int, sandbox: str, sif_path: str,
     return {**ad, "HasSingularity": "false", "SingularityOfflineReason": quoted(re.sub(r"\x1b\[[0-9;]*m", "", reason))}
 
 
-def containment(namespaces: bool) -> list[str]:
+def isolation_options(namespaces: bool) -> list[str]:
     """Return the options that isolate a container, with or without its own PID namespace."""
     return ["-C"] if namespaces else ["--contain", "--ipc", "--cleanenv"]
 

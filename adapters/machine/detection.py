@@ -19,10 +19,10 @@ from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ...domain.state.records import Machine, Slot
-from .containers import advertised as runtimes
+from .containers import runtime_attributes as runtimes
 from .execution.activation import SCRATCH_DIRECTORY
 from .host import CONDOR_VERSION, architecture, condor_platform, operating_system
-from .transfer_plugins import advertised
+from .transfer_plugins import plugin_attributes
 
 # Describe this machine's processor as machine ads do, from what Linux reports.
 
@@ -75,11 +75,11 @@ def detect_resources(execute: Path) -> dict[str, int]:
     return {
         "Cpus": len(os.sched_getaffinity(0)),
         "Memory": psutil.virtual_memory().total // 2**20,
-        "Disk": volume(execute).free,
+        "Disk": execute_volume(execute).free,
     }
 
 
-def volume(directory: Path) -> ExecuteVolume:
+def execute_volume(directory: Path) -> ExecuteVolume:
     """Return the file system of a directory, or of its nearest existing ancestor."""
     existing = directory
     while not existing.exists():
@@ -97,12 +97,12 @@ def machine_equipment(configuration: Configuration, execute: Path, system: Ad) -
     resources = detect_resources(execute)
     memory = psutil.virtual_memory().total
     named_folders = execute_directories(configuration)
-    volumes = {directory: volume(Path(directory)) for directory in named_folders.values()}
+    volumes = {directory: execute_volume(Path(directory)) for directory in named_folders.values()}
     if 0 not in named_folders:
-        volumes = {"": volume(execute), **volumes}
+        volumes = {"": execute_volume(execute), **volumes}
     inventory = {name: _run_inventory(name, command) for name, command in inventory_commands(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
-    system = {**system, **system_names(), **advertised(configuration), **runtimes(configuration)}
+    system = {**system, **system_names(), **plugin_attributes(configuration), **runtimes(configuration)}
     return Equipment(resources["Cpus"], resources["Memory"], swap, volumes, system, inventory)
 
 
@@ -180,7 +180,7 @@ def default_configuration(static: int = 0, *, benchmarks: bool = False) -> Confi
 
 def _equipment_of_resources(resources: Mapping[str, int], domains: Mapping[str, str], cpus: int) -> Equipment:
     memory, volume = resources["Memory"], ExecuteVolume("", resources["Disk"], resources["Disk"])
-    return Equipment(cpus, memory, memory * 1024, {"": volume}, {**system_ad(domains), **advertised()})
+    return Equipment(cpus, memory, memory * 1024, {"": volume}, {**system_ad(domains), **plugin_attributes()})
 
 
 def equipment_of(machine: Machine, slots: Iterable[Slot], domains: Mapping[str, str]) -> Equipment:

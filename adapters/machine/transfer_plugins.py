@@ -44,7 +44,7 @@ def plugins_by_method(configuration: Configuration | None = None) -> dict[str, t
     return {method: command for command, plugin in _installed_plugins(configuration) for method in plugin.methods}
 
 
-def advertised(configuration: Configuration | None = None) -> Ad:
+def plugin_attributes(configuration: Configuration | None = None) -> Ad:
     """Return the attributes of the plugins for a machine's slots."""
     if configuration is not None and not configuration.boolean(ENABLED, True):
         return {}

@@ -19,7 +19,7 @@ from ...domain.events import Ad
 from ...domain.ports.world import Launch
 from ...domain.state.caches import ad_of
 from ...domain.state.job_ad import unquoted
-from ..machine.containers import Containers, containment
+from ..machine.containers import Containers, isolation_options
 from ..machine.execution import activation as execution
 from ..machine.execution.activation import Apptainer, DockerSettings
 
@@ -205,7 +205,7 @@ def _apptainer(
         beside=not transfers,
         target=texts.get("SINGULARITY_TARGET_DIR", "") or ads.text("ContainerTargetDir"),
         verbosity=shlex.split(texts.get("SINGULARITY_VERBOSITY", "")),
-        containment=containment(ads.of_slot("HasPidNamespaces") is True if namespaces is None else namespaces),
+        containment=isolation_options(ads.of_slot("HasPidNamespaces") is True if namespaces is None else namespaces),
         under_scratch=_under_scratch(settings, ads),
         gpus=_gpus(settings, ads),
         binds=re.split(r"[,\s]+", binds.strip()) if isinstance(binds, str) and binds.strip() else [],

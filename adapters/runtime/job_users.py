@@ -12,7 +12,7 @@ from pathlib import Path
 
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.state.job_ad import unquoted
-from ..machine.accounts import JobAccountSettings, NoAccount, account_named, group_of
+from ..machine.accounts import JobAccountSettings, NoAccount, account_named, with_primary_group
 from ..machine.execution import activation as execution
 from ..machine.execution.supervisor.rights import acting
 from ..machine.host import user_name
@@ -59,7 +59,7 @@ class JobUsers:
         group = unquoted(launch.job_ad.get("PrimaryUnixGroup", ""))
         if group and account.uid == files.uid:
             try:
-                account = group_of(account, group)
+                account = with_primary_group(account, group)
             except NoAccount as none:
                 why = f"Could not install primary unix group {group} from supplemental groups: {none}"
                 raise NotRun(NO_GROUP, why) from None

@@ -125,9 +125,9 @@ class Codec:
                             check(event)
             return topics, [encode(order_fields[type(event)](event)) for event in events]
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
-            raise LogError(f"{self._culprit(events)} cannot be stored in a log: {error}") from error
+            raise LogError(f"{self._unstorable_event(events)} cannot be stored in a log: {error}") from error
 
-    def _culprit(self, events: Sequence[Event]) -> str:
+    def _unstorable_event(self, events: Sequence[Event]) -> str:
         for event in events:
             try:
                 self._encode(self._ordered[type(event)](event))

@@ -32,10 +32,10 @@ def open_log(
     """
     location = locate(url)
     mark = mark or mark_of(location)
-    tables = _tables(location, False, read_only)
+    tables = _open_recorder(location, False, read_only)
     if tables is None and create and not read_only:
         _reject_if_log_missing(location, mark)
-        tables = _tables(location, True, False)
+        tables = _open_recorder(location, True, False)
     if tables is None:
         raise LogMissing(_log_name(location))
     try:
@@ -48,7 +48,7 @@ def open_log(
 def open_recorder(url: str) -> LogRecorder:
     """Return the store of the log at `url`, without decoding events. Raise the same exceptions as `open_log`."""
     location = locate(url)
-    recorder = _tables(location, False, False)
+    recorder = _open_recorder(location, False, False)
     if recorder is None:
         raise LogMissing(_log_name(location))
     return recorder
@@ -67,7 +67,7 @@ def verify_seal(url: str, mark: str | None = None) -> list[Problem]:
     except LogDamaged as damage:
         problems.append(Problem(None, str(damage)))
     try:
-        tables = _tables(location, False, True, lenient=True)
+        tables = _open_recorder(location, False, True, lenient=True)
     except LogDamaged as damage:
         return [*problems, Problem(None, str(damage))]
     if tables is None:
@@ -86,7 +86,7 @@ def check_mark(url: str) -> None:
     `LogError` if the log is missing or cannot be read, `LogDamaged` if it must not be written."""
     location = locate(url)
     mark = mark_of(location)
-    tables = _tables(location, False, True)
+    tables = _open_recorder(location, False, True)
     if tables is None:
         raise LogMissing(_log_name(location))
     with closing(tables):
@@ -109,14 +109,14 @@ def mark_of(location: Location) -> str | None:
 
 def stored_head(location: Location) -> Head | None:
     """Return the head of a log from its store, or None if there is no log."""
-    tables = _tables(location, False, True)
+    tables = _open_recorder(location, False, True)
     if tables is None:
         return None
     with closing(tables):
         return head_in(tables)
 
 
-def _tables(location: Location, create: bool, read_only: bool, lenient: bool = False) -> LogRecorder | None:
+def _open_recorder(location: Location, create: bool, read_only: bool, lenient: bool = False) -> LogRecorder | None:
     if location.kind == "memory":
         from .memory import open_memory
 

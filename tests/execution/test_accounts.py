@@ -9,7 +9,7 @@ import pwd
 
 import pytest
 
-from poolbook.adapters.machine.accounts import JobAccountSettings, NoAccount, account_named, group_of
+from poolbook.adapters.machine.accounts import JobAccountSettings, NoAccount, account_named, with_primary_group
 from poolbook.domain.config import ConfigError, read
 
 from .. import forked
@@ -125,10 +125,10 @@ def test_an_invalid_pattern_is_refused() -> None:
 
 def test_a_job_can_only_select_one_of_its_own_groups() -> None:
     account = account_named(OWNER)
-    assert group_of(account, OWNER).gid == account.gid
+    assert with_primary_group(account, OWNER).gid == account.gid
     for group in ("root", "shadow", "no-such-group"):
         with pytest.raises(NoAccount, match=f"{OWNER} is not in the group {group}"):
-            group_of(account, group)
+            with_primary_group(account, group)
 
 
 @pytest.mark.parametrize("setting", ["SLOT1_USER", "NOBODY_SLOT_USER", "SLOT1_2_USER"])

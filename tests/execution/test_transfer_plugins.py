@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.machine.starter import Starter
-from poolbook.adapters.machine.transfer_plugins import advertised, plugin_problems, plugins_by_method
+from poolbook.adapters.machine.transfer_plugins import plugin_attributes, plugin_problems, plugins_by_method
 from poolbook.adapters.runtime.activations import ReadAd, file_transfer, job_plugins
 from poolbook.domain.config import Configuration, read
 
@@ -59,13 +59,13 @@ def test_the_later_of_two_plugins_for_a_scheme_is_used(programs: Path) -> None:
 
 
 def test_slots_report_the_methods_and_ads_of_the_plugins(programs: Path) -> None:
-    ad = advertised(configured(programs, "FILETRANSFER_PLUGINS = HERE/good"))
+    ad = plugin_attributes(configured(programs, "FILETRANSFER_PLUGINS = HERE/good"))
     assert ad == {
         "HasFileTransferPluginMethods": '"http,own"',
         "HasJobTransferPlugins": "true",
         "OwnInfo": "[ a = 1 ]",
     }
-    assert advertised(configured(programs, "ENABLE_URL_TRANSFERS = false")) == {}
+    assert plugin_attributes(configured(programs, "ENABLE_URL_TRANSFERS = false")) == {}
 
 
 FAULTS = {

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.daemon_log_lines import GAP, LONGEST, MAX_UNTIMED_LINES, LogLines
-from poolbook.adapters.condor_files.log_times import KNOWN, compiled
+from poolbook.adapters.condor_files.log_times import KNOWN, compile_format
 from poolbook.domain.events import Event, SourceGap, SourceRefused
 
 from ..together import together
@@ -71,7 +71,7 @@ def test_a_line_is_split_into_instant_and_message(stamp: str, form: str, after: 
 )
 def test_an_unsupported_time_format_is_named(form: str, explanation: str) -> None:
     with pytest.raises(ValueError, match="invalid time format") as error:
-        compiled(form)
+        compile_format(form)
     assert explanation in str(error.value)
 
 

@@ -37,7 +37,7 @@ def shell(folder: Folder, script: str, code: int = 0) -> str:
 
 
 def test_every_tool_is_a_link_to_the_command_which_knows_its_name(tmp_path: Path) -> None:
-    linked = tools._linked(tmp_path / "tools", COMMAND)
+    linked = tools._link_tool(tmp_path / "tools", COMMAND)
     names = {path.name for path in linked.iterdir()}
     assert names >= {
         "htcondor",
@@ -53,7 +53,7 @@ def test_every_tool_is_a_link_to_the_command_which_knows_its_name(tmp_path: Path
     assert all(command_named(name) or name.removeprefix("condor_") in known_tools for name in names)
     (linked / "condor_q").unlink()
     (linked / "condor_q").symlink_to("/elsewhere/poolbook")  # of an installation that was moved
-    tools._linked(linked, COMMAND)
+    tools._link_tool(linked, COMMAND)
     assert os.readlink(linked / "condor_q") == str(COMMAND)
     assert {path.name for path in linked.iterdir()} == names
 
@@ -82,7 +82,7 @@ def test_programs_find_htcondors_tools_and_a_pool_that_runs_their_jobs(folder: F
     ],
 )
 def test_a_tool_exits_with_1_where_htcondors_does(call: str, arguments: str, tmp_path: Path) -> None:
-    folder = tools._linked(tmp_path / "tools", COMMAND)
+    folder = tools._link_tool(tmp_path / "tools", COMMAND)
     env = {**environment(), "PATH": f"{folder}:{os.environ['PATH']}"}
 
     completed = subprocess.run(["bash", "-c", call], cwd=tmp_path, env=env, capture_output=True, text=True)

@@ -57,11 +57,11 @@ def output_of(pool: PolicyPool, argv: list[str], user: str = "alice") -> str:
     body.pop("kind")
     answer = pool.handle(s.Edit(pool.id(), user, selected, **body))
     if not answer.refusal:
-        printed = qedit.answer(request, [ActionResult(**entry) for entry in answer.value])
+        printed = qedit.edit_output(request, [ActionResult(**entry) for entry in answer.value])
     elif answer.code in (IMMUTABLE, SECURE):
         return f"{answer.refusal}\n{qedit.NOTHING_SET}"
     else:
-        printed = qedit.failed(request)
+        printed = qedit.failure_output(request)
     return printed.out + printed.err
 
 

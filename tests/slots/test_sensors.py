@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.machine import benchmarks
-from poolbook.adapters.machine.detection import machine_equipment, processor_ad, volume
+from poolbook.adapters.machine.detection import execute_volume, machine_equipment, processor_ad
 from poolbook.adapters.machine.sensors import CondorLoad, Idle, Sensors, logged_in
 from poolbook.domain.config import read
 from poolbook.domain.startd.provisioning import machine_offer
@@ -178,7 +178,7 @@ def test_the_equipment_of_a_machine_is_detected_and_includes_inventories(tmp_pat
     assert detected.cpus == len(os.sched_getaffinity(0))
     assert detected.memory > 0 and detected.swap >= detected.memory * 1024
     assert set(detected.volumes) == {"", str(tmp_path)}, "by default, jobs run next to the log"
-    assert detected.volumes[""].id == volume(tmp_path).id
+    assert detected.volumes[""].id == execute_volume(tmp_path).id
     assert detected.inventories == {"Fans": "DetectedFans = 3\n"}
 
 

@@ -252,13 +252,13 @@ def test_a_priority_is_set_or_changed_without_output(name: str) -> None:
     old, new = PRIORITIES[name]
     request = prio.read(expected.argv)
     assert (old + request.step if request.priority is None else request.priority) == new
-    assert prio.answer(request, [(ClusterOrJob(65, 0), new)]) == (expected.out, expected.err, expected.exit_code)
+    assert prio.prio_output(request, [(ClusterOrJob(65, 0), new)]) == (expected.out, expected.err, expected.exit_code)
 
 
 def test_a_missing_job_is_named_and_the_command_fails() -> None:
     expected = capture("prio_unknown")
     assert expected.exit_code == 0
-    assert prio.answer(prio.read(expected.argv)) == ("", expected.err, 1)
+    assert prio.prio_output(prio.read(expected.argv)) == ("", expected.err, 1)
 
 
 def test_prio_without_a_priority_is_wrong_usage() -> None:
@@ -290,5 +290,5 @@ def test_a_priority_without_number_or_job_is_wrong_usage(argv: list[str]) -> Non
 
 
 def test_new_priorities_as_json() -> None:
-    answer = prio.answer(prio.read(["+5", "1", "--json"]), [(ClusterOrJob(1, 0), 7)])
+    answer = prio.prio_output(prio.read(["+5", "1", "--json"]), [(ClusterOrJob(1, 0), 7)])
     assert json.loads(answer.out) == [{"ClusterId": 1, "ProcId": 0, "JobPrio": 7}]

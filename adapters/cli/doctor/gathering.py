@@ -26,7 +26,7 @@ from ....domain.state.pool_settings import DOMAINS
 from ....projections.job_query import SelectedJobs
 from ....projections.views import RejectionRow, Views
 from ....replay.forensics.imported_log import is_imported
-from ...machine.detection import detect_resources, machine_equipment, system_ad, volume
+from ...machine.detection import detect_resources, execute_volume, machine_equipment, system_ad
 from ...machine.execution.supervisor import processes
 from ...machine.host import host_name
 from ...machine.sensors import logged_in
@@ -156,7 +156,7 @@ def _volume_facts(place: LogPaths) -> Iterator[tuple[str, VolumeFacts]]:
         while not existing_parent.exists():
             existing_parent = existing_parent.parent
         kind, options = _mount_of(mounts, existing_parent)
-        free_bytes = volume(existing_parent).free // 1024
+        free_bytes = execute_volume(existing_parent).free // 1024
         yield (
             name,
             VolumeFacts(

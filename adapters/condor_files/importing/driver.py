@@ -25,7 +25,7 @@ from ...machine.host import VERSION
 from ...stores.codec import CODEC
 from ...stores.log_id import new_log_id
 from ..ads import AdsReader
-from ..log_times import compiled
+from ..log_times import compile_format
 from ..source_reader import SourceFile, SourceReader, hidden
 from .content import (
     DAMAGED,
@@ -137,7 +137,7 @@ class Importer:
         self._zone = ""
         zone_of(options.zone or local_zone())
         if options.time_format:
-            compiled(options.time_format)
+            compile_format(options.time_format)
         unpacked_limit(0)
         self._known: dict[int, KnownSource] = {}
         self.open: dict[int, tuple[tuple[int, int], Prefix]] = {}

@@ -152,16 +152,16 @@ class Candidate:
         return self.folder, self.base, self.kind
 
 
-def uncompressed(name: str) -> str:
+def uncompressed_name(name: str) -> str:
     """Return a file's name without the suffix for compression."""
     return next((name.removesuffix(suffix) for suffix in SUFFIXES if name.endswith(suffix)), name)
 
 
 def family_of(name: str, kind: str) -> tuple[str, tuple[int, str]]:
     """Return the name of the log to which a file belongs, and its rank: a lower rank is older."""
-    match = _ROTATED.match(uncompressed(name))
+    match = _ROTATED.match(uncompressed_name(name))
     if match is None:
-        return uncompressed(name), (3, "")
+        return uncompressed_name(name), (3, "")
     if match["time"]:
         return match["base"], (1, match["time"])
     if match["old"]:
@@ -222,7 +222,7 @@ def _classify_file(file: str, contents: FolderContents, seen_files: set[tuple[in
     if not status.st_size:
         return
     head_bytes = head_of(file, SNIFFED_BYTES)
-    kind = kind_of(uncompressed(name), head_bytes)
+    kind = kind_of(uncompressed_name(name), head_bytes)
     machine = _ADDRESS.search(head_bytes) or _MACHINE.search(head_bytes)
     if machine is not None and (kind == "startlog" or folder not in contents.machines):
         contents.machines[folder] = machine[1].decode()
