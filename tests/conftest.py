@@ -120,4 +120,4 @@ def told_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     from poolbook.adapters.machine import benchmarks
 
     waits = ["/bin/sh", "-c", "sleep 1.1; echo 3000 20000"]
-    monkeypatch.setattr(benchmarks, "command", lambda: (waits, dict(os.environ)))
+    monkeypatch.setattr(benchmarks, "benchmark_command", lambda: (waits, dict(os.environ)))

@@ -311,7 +311,7 @@ def test_an_import_that_dies_at_any_append_resumes_there(tmp_path: Path, appends
 def test_the_size_of_the_pieces_does_not_matter(tmp_path: Path, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "job.log", FIRST + SECOND)
     expected_log, _ = imported(tmp_path)
-    monkeypatch.setattr("poolbook.adapters.condor_files.importing.driver.PIECE", size)
+    monkeypatch.setattr("poolbook.adapters.condor_files.importing.driver.PIECE_BYTES", size)
     log_in_pieces, _ = imported(tmp_path)
     assert entries(log_in_pieces) == entries(expected_log)
 

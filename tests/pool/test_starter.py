@@ -48,7 +48,7 @@ def test_a_pool_holds_the_cycle_that_is_due_when_its_benchmarks_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The pause after the first cycle is as long as the cycle, and a benchmark may end within it."""
-    monkeypatch.setattr(benchmarks, "command", lambda: (["/bin/echo", "3000", "20000"], dict(os.environ)))
+    monkeypatch.setattr(benchmarks, "benchmark_command", lambda: (["/bin/echo", "3000", "20000"], dict(os.environ)))
     assert output_of_job(tmp_path, "", "echo hello") == "hello\n"
 
 
