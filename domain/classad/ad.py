@@ -47,8 +47,6 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         if attributes is not None:
             self._set_all(attributes)
 
-    # -- reading and writing texts -------------------------------------------------------------------------------------
-
     @classmethod
     def from_new(cls, text: str) -> ClassAd:
         """Parse an ad such as ``[a = 1; b = a + 1]``. Like HTCondor, ignore text after the closing bracket.
@@ -106,26 +104,21 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         return "\n".join(f"{quote_name(name, True)} = {unparse_old(value)}" for name, value in attributes) + "\n"
 
     def to_json(self) -> str:
-        """Return HTCondor's JSON form: plain values as JSON, expressions as ``"/Expr(...)/"``."""
-
-        return to_json(self)
+        """Return HTCondor's JSON form, with plain values as JSON and expressions as ``"/Expr(...)/"``. As with -json,
+        the lines are indented by two blanks and sorted by the length of names."""
+        return _json_object(self._all().values(), "")
 
     @classmethod
     def from_json(cls, text: str) -> ClassAd:
         """Parse HTCondor's JSON form; raise ClassAdSyntaxError if the text is not JSON or not an ad."""
-
         ad = cls()
-        ad._cells = from_json(text)
+        ad._cells = _parse_json(text)
         return ad
-
-    # -- evaluating ----------------------------------------------------------------------------------------------------
 
     def eval(self, name: str, target: ClassAd | None = None, context: Context | None = None) -> Any:
         """Return the value of an attribute when the ad is matched with ``target``; ``UNDEFINED`` if the ad lacks it."""
         cell = self._find(lower(name))
         return UNDEFINED if cell is None else cell[1].evaluate(self, target, context)
-
-    # -- the mapping ---------------------------------------------------------------------------------------------------
 
     def _find(self, key: str) -> Cell | None:
         ad: ClassAd | None = self
@@ -164,8 +157,6 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         return ad
 
     def _set_all(self, attributes: Mapping[str, Any]) -> None:
-        """Set attributes. Plain values have a fast path, because each policy evaluation builds an ad of current
-        values."""
         cells = self._cells
         for name, value in attributes.items():
             kind = type(value)
@@ -312,8 +303,6 @@ def as_expression(value: Any) -> Expression:
 
 _EXACT_TYPES = frozenset({bool, float, str, Exceptional})
 
-# -- lines of the old form ---------------------------------------------------------------------------------------------
-
 # Most lines of a pool's ads recur, in other ads or in the next update, so parsed lines are cached in two generations.
 # When the newer generation is full, it replaces the older one, which discards the lines that were not used recently.
 _RECENT_LINES: dict[str, tuple[str, Cell]] = {}
@@ -336,7 +325,6 @@ _SIMPLE_LINE = re.compile(
 
 
 def _read_line(line: str, strict: bool = False) -> tuple[str, Cell]:
-    """Return the key and cell of a line ``Name = expression``; ``strict`` bypasses the cache."""
     cached = _OLDER_LINES.get(line)
     if cached is not None and not strict:
         _cache_line(line, cached)
@@ -393,17 +381,8 @@ _ESCAPES = {8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 92: "\\\\", 34:
 _ESCAPES |= {c: f"\\u{c:04X}" for c in range(1, 32) if c not in _ESCAPES}
 
 
-def to_json(ad: Any) -> str:
-    """Return the ad as condor tools print it with -json: indented by two blanks, sorted by the length of names."""
-    return _json_object(ad._all().values(), "")
-
-
 def _json_string(value: str) -> str:
     return f'"{value.translate(_ESCAPES)}"'
-
-
-def _json_expression(expression: Any) -> str:
-    return '"\\/Expr(' + unparse_with_blank(expression).translate(_ESCAPES) + ')\\/"'
 
 
 def _json_object(attributes: Any, indent: str) -> str:
@@ -443,18 +422,14 @@ def _json_of(expression: Expression, indent: str) -> str:
             return _json_string(value)
         if kind is float and math.isfinite(value):
             return format_real(value, old=True)
-    return _json_expression(expression)
+    return '"\\/Expr(' + unparse_with_blank(expression).translate(_ESCAPES) + ')\\/"'
 
 
 _MAX_DEPTH = 160
 _JSON_EXPRESSION = re.compile(r"/expr\((.*)\)/", re.IGNORECASE | re.DOTALL)
 
 
-def from_json(text: str) -> dict[str, tuple[str, Expression]]:
-    """Return the attributes of an ad in the JSON form.
-
-    :raises ClassAdSyntaxError: if the text is not JSON or not an object, or has an invalid expression.
-    """
+def _parse_json(text: str) -> dict[str, tuple[str, Expression]]:
     try:
         data = json.loads(text, parse_constant=_reject_constant)
         if not isinstance(data, dict):

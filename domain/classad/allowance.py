@@ -18,8 +18,7 @@ PREDICTION_STEPS = MAX_STEPS // 10
 
 
 class Allowance:
-    """The steps that each user may still use. The Owner in the evaluated ads pays for the steps, unless ``user`` is
-    set."""
+    """The steps left to each user. The Owner in the evaluated ads pays for the steps, unless ``user`` is set."""
 
     def __init__(self, user: str = "", limit: int = MAX_STEPS) -> None:
         self._limit = limit

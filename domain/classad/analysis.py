@@ -79,8 +79,7 @@ class _Search:
         self.names.setdefault(lower(name), name)
 
     def search(self, expression: Expression, ad: ClassAd | None, depth: int, scope: bool = False) -> None:
-        """Search an expression of ``ad`` (None: the current ad). If the expression is the ``scope`` of a name, skip ad
-        literals."""
+        """Search an expression of ``ad`` (None: the current ad). Skip ad literals in the ``scope`` of a name."""
         if ad is not None:
             self.current_ad = ad
         pending = [expression]
@@ -133,9 +132,6 @@ class _Search:
                 self.search(expression, owner, depth - 1)
         self.visited[id(cell), id(owner), scope] = depth - self.lowest_depth, cell, owner
         self.current_ad, self.lowest_depth = previous_ad, min(lowest_depth, self.lowest_depth)
-
-
-# -- conditions --------------------------------------------------------------------------------------------------------
 
 
 class ValuedClause(NamedTuple):

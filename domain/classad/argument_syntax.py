@@ -109,8 +109,7 @@ def format_environment(variables: Mapping[str, str | None]) -> str:
 
 
 def format_old_environment(variables: Mapping[str, str | None]) -> str:
-    """Format variables as the text of Env, delimited by semicolons; raise QuotingError if the old syntax cannot express
-    a value."""
+    """Format variables as the text of Env; raise QuotingError if the old syntax cannot express a value."""
     entries = [name if text is None else f"{name}={text}" for name, text in sorted(variables.items())]
     for entry in entries:
         if ";" in entry or "\n" in entry:

@@ -98,11 +98,6 @@ class Columnar:
     def row_count(self, rows: Rows) -> int:
         return len(self.table) if rows is None else len(rows)
 
-    # -- leaves --------------------------------------------------------------------------------------------------------
-
-    def _literal(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
-        return self.arena.constant(node.value)
-
     def _time(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         if node.zoneless:
             raise Unsupported
@@ -112,11 +107,6 @@ class Columnar:
         if not all(isinstance(member, Literal) for member in node.members):
             raise Unsupported
         return self.arena.constant(ListValue(node.members, None))
-
-    def _parentheses(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
-        return self.run(node.inner, side, rows, active)
-
-    # -- attributes ----------------------------------------------------------------------------------------------------
 
     def _attribute(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         key, scope = node.key, scope_of(node)
@@ -159,7 +149,7 @@ class Columnar:
         return vector
 
     def _slot_attribute(self, key: str, rows: Rows, active: Active, or_job: bool = False) -> Vector:
-        """Return an attribute's column. Where a slot lacks the attribute, the value is undefined, or the job's if
+        """Return an attribute's column. A slot without the attribute has undefined, or the job's value if
         ``or_job``."""
         column = self.table.columns.get(key)
         if column is None:
@@ -191,7 +181,6 @@ class Columnar:
         return merge(self.row_count(rows), parts)
 
     def _slot_expressions(self, key: str, vector: Vector, rows: Rows, active: Active) -> Vector:
-        """Evaluate each distinct expression of a slot attribute over the slots that have this expression."""
         expressions = self.table.heap.expressions
         if vector.constant:
             return self._follow(expressions[vector.data], (SLOT, key), rows, active)
@@ -205,7 +194,7 @@ class Columnar:
 
     def column_of(self, node: Any, side: str) -> str | None:
         """Return the key of the column that a reference reads; "" for a plain value of the job; None for any other
-        reference."""
+        one."""
         if node.absolute or node.key in MATCH_NAMES:
             return None
         scope = scope_of(node)
@@ -226,8 +215,6 @@ class Columnar:
             return node.key if in_table else None
         self.columns_only = False
         return "" if in_job is not None and type(in_job[1]) is Literal else None
-
-    # -- slot by slot --------------------------------------------------------------------------------------------------
 
     def count_scalar(self, calls: int) -> None:
         """Count calls of the scalar compiler; raise Unsupported if these are not allowed."""
@@ -272,16 +259,15 @@ class Columnar:
 
 
 class _SlotDependent(Unsupported):
-    """Raised if the members of a list or ad depend on the slot, so the enclosing node must be evaluated slot by
-    slot."""
+    """Raised if the members of a list or ad depend on the slot. The enclosing node is evaluated slot by slot."""
 
 
 HANDLERS.update(
     {
-        Literal: Columnar._literal,
+        Literal: lambda run, node, side, rows, active: run.arena.constant(node.value),
         TimeLiteral: Columnar._time,
         ListExpression: Columnar._list,
-        Parentheses: Columnar._parentheses,
+        Parentheses: lambda run, node, side, rows, active: run.run(node.inner, side, rows, active),
         Attribute: Columnar._attribute,
     }
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -92,8 +92,7 @@ def _elvis(evaluation: Columnar, left: Vector, right: Expression, side: str, row
 
 
 def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, active: Active) -> Vector:
-    """Evaluate ``&&`` or ``||`` from left to right. Each operand is evaluated only for rows that are still
-    undecided."""
+    """Evaluate ``&&`` or ``||`` from left to right, and each operand only for rows that are still undecided."""
     decisive = node.op == "||"
     operands: list[Expression] = []
     remaining: Expression = node
@@ -127,8 +126,7 @@ def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, activ
 
 
 def _is_total(evaluation: Columnar, node: Expression, side: str) -> bool:
-    """Check whether array operations can evaluate a node for every slot without failing, so that it need not be
-    evaluated lazily."""
+    """Check whether array operations can evaluate a node for every slot without failing."""
     pending = [node]
     while pending:
         current = pending.pop()
@@ -247,8 +245,6 @@ def _subscript(values: list[Any]) -> Any:
 HANDLERS.update({Unary: _unary, Binary: _binary, Conditional: _conditional})
 
 
-# Function calls
-
 _KIND_TESTS = {"isundefined": UNDEF, "iserror": ERR, "isstring": STRING, "isinteger": INTEGER, "isboolean": BOOLEAN}
 
 
@@ -285,7 +281,9 @@ def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active
     assert lazy is not None
 
     def call(values: list[Any]) -> Any:
-        return lazy(Environment(None, None, context), None, [_constant_function(value) for value in values], node)
+        return lazy(
+            Environment(None, None, context), None, [lambda env, ad, value=value: value for value in values], node
+        )
 
     return compute_distinct(evaluation, vectors, rows, call)
 
@@ -313,12 +311,7 @@ def _call_on_list(
     return compute_distinct(evaluation, [evaluation.run(part, side, rows, active) for part in parts], rows, call)
 
 
-def _constant_function(value: Any) -> Callable[[Any, Any], Any]:
-    return lambda env, ad: value
-
-
 def _is_computed_list(node: Expression) -> bool:
-    """Check whether a node is a list without nested lists or ads that has at least one member that is not a literal."""
     if not isinstance(node, ListExpression):
         return False
     decided = not any(isinstance(member, ListExpression | AdExpression) for member in node.members)

@@ -224,8 +224,7 @@ class AttributeColumn:
 
 
 def factorize(numbers: Integers) -> tuple[Integers, Integers]:
-    """Return the distinct numbers in an array and, for each element, the index of its number among the distinct
-    ones."""
+    """Return the distinct numbers in an array and, for each element, the index of its number among them."""
     least, most = int(numbers.min()), int(numbers.max())
     if most - least <= 4 * len(numbers) + 1024:
         shifted = numbers - least

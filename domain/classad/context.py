@@ -91,8 +91,7 @@ class Context:
         return Context(**{**{name: getattr(self, name) for name in self.__slots__}, **changes})
 
     def time(self, function_name: str) -> int:
-        """Return the time in seconds since the epoch; raise ContextError, with the function's name, if there is no
-        ``now``."""
+        """Return the time in seconds since the epoch; raise ContextError, with the function's name, without ``now``."""
         if self.now is None:
             raise ContextError(f"{function_name} needs the time: evaluate with Context(now=<seconds since the epoch>)")
         return self.now

@@ -132,8 +132,7 @@ class Environment:
                 self.spend(len(value) // 4)
 
     def unfold(self, members: Sequence[Expression]) -> None:
-        """Deduct steps for each node of a list's computed members. A shared node counts each time that the list's text
-        repeats it."""
+        """Deduct steps for each node of a list's computed members, as often as the list's text repeats the node."""
         pending = [*members]
         while pending:
             node = pending.pop()
@@ -167,8 +166,7 @@ class Environment:
         return None
 
     def nested_environment(self, ad: ClassAd) -> Environment:
-        """Return an environment for ``evalInEachContext``, in which an ad nested in one of the two ads also sees the
-        other one."""
+        """Return an environment for ``evalInEachContext``, where an ad nested in one of the ads sees the other."""
         inner = Environment(None, None, self.context)
         inner.left, inner.right, inner.randomness = self.left, self.right, self.randomness
         # The new environment cannot use the values that this one cached, so it costs additional steps.

@@ -27,8 +27,7 @@ def literal_truth(literal: Literal) -> bool | None:
 
 
 def truth_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
-    """Return the truth value of an expression, like HTCondor's EvalBool; None if the value is neither true nor
-    false."""
+    """Return the truth value of an expression, like HTCondor's EvalBool; None if it is neither true nor false."""
     return _as_truth(value_or_error(expression, my, target, context))
 
 
@@ -45,8 +44,7 @@ MAX_EVIDENCE: Final = 10_000
 
 
 def evidence_text(value: object) -> str:
-    """Return a value as ClassAd text. If the text is too long for evidence, return a string with its beginning
-    instead."""
+    """Return a value as ClassAd text. If the text is too long for evidence, return a string with its beginning."""
     text = value_text(value)
     if len(text) <= MAX_EVIDENCE:
         return text

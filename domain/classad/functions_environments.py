@@ -55,7 +55,6 @@ def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @lazy("mergeenvironment", 0, UNLIMITED, needs=Needs.ARGUMENTS)
 def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Merge environments in the new syntax; later variables override earlier ones; skip undefined arguments."""
     table: dict[str, str] = {}
     for argument in arguments:
         text = argument(env, ad)

@@ -56,8 +56,7 @@ def _debug(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 
 def _resolve(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
-    """Return the unevaluated expression of a reference (None if it is not found), and the ad in which the search
-    ended."""
+    """Return the unevaluated expression of a reference (None: not found), and the ad in which the search ended."""
     if env.moved is not None:
         ad = env.moved
     if reference.base is None:
@@ -122,7 +121,6 @@ def _unresolved(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> An
 
 
 def _evaluate_in_member(env: Environment, ad: Ad, expression: Any, members: ListValue, nested: Expression) -> Any:
-    """Evaluate an expression in a member of a list of ads, as if it were an attribute there."""
     try:
         member_ad = evaluate_member(env, ad, members, nested)
     except EvaluationFailed:
@@ -191,12 +189,8 @@ _TYPES: dict[str, type] = {
 }
 
 
-def _declare_type_test(name: str, kind: type) -> None:
-    eager(name, 1)(lambda env, ad, values: type(values[0]) is kind)
-
-
 for _name, _type in _TYPES.items():
-    _declare_type_test(_name, _type)
+    eager(_name, 1)(lambda env, ad, values, kind=_type: type(values[0]) is kind)
 
 
 eager("isundefined", 1)(lambda env, ad, values: values[0] is UNDEFINED)

@@ -192,7 +192,6 @@ def split_items(text: str, separators: str) -> list[str]:
 
 
 def _list_and_separators(values: list[Any], separators: str) -> tuple[str, str] | None:
-    """Return the list and its separators; None unless both are strings."""
     text = values[0]
     if len(values) > 1:
         separators = values[1]

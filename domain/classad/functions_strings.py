@@ -16,7 +16,6 @@ from .values import ERROR, UNDEFINED, compare_text, concatenate, from_bytes, low
 
 @lazy("strcat", 0, UNLIMITED, needs=Needs.ARGUMENTS)
 def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Concatenate all arguments; return the first undefined or error, if any."""
     texts: list[str] = []
     for argument in arguments:
         text = to_string(argument(env, ad))
@@ -68,7 +67,6 @@ _declare_case("tolower", lower)
 
 @eager("substr", 2, 3)
 def _substr(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Return bytes of a string from an offset; negative offsets and lengths count from the end."""
     if any(value is UNDEFINED for value in values):
         return UNDEFINED
     if type(values[0]) is not str or any(type(value) is not int for value in values[1:]):
@@ -88,7 +86,6 @@ def _substr(env: Environment, ad: Ad, values: list[Any]) -> Any:
 
 @eager("size", 1)
 def _size(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Return the number of a list's members, an ad's attributes or a string's bytes."""
     (value,) = values
     if type(value) is str:
         return len(value) if value.isascii() else len(to_bytes(value))
@@ -133,7 +130,6 @@ def _signed_byte(byte: int) -> int:
 
 
 def _prefix_length(text: bytes, digits: bytes) -> int:
-    """Return how many of the given digits a text begins with."""
     return len(text) - len(text.lstrip(digits))
 
 

@@ -93,8 +93,6 @@ def _reltime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return UNDEFINED if value is UNDEFINED else ERROR
 
 
-# -- parts -------------------------------------------------------------------------------------------------------------
-
 _TIME_PARTS: dict[str, Any] = {
     "getyear": lambda t: t.year,
     "getmonth": lambda t: t.month,
@@ -167,12 +165,8 @@ def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return ERROR if parts is None else parts
 
 
-# -- formats -----------------------------------------------------------------------------------------------------------
-
-
 @lazy("formattime", 0, 2, needs=Needs.CONTEXT)
 def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Format a time, an integer, or an ad of splitTime with strftime."""
     pattern = "%c"
     zone = env.context.zone_name()
     if not arguments:

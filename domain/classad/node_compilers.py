@@ -59,10 +59,6 @@ def _ad(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
     return lambda env, ad: ClassAd._nested(cells, ad)
 
 
-def _parentheses(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    return parts[0]
-
-
 def _unary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
     compute = UNARY[node.op]
     (operand,) = parts
@@ -126,9 +122,6 @@ def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
     return run
 
 
-# -- calls -----------------------------------------------------------------------------------------------------------
-
-
 def bind_call(node: Call, arguments: list[Evaluator]) -> Evaluator:
     """Return the evaluator of a call to a built-in function or a function of the context."""
     function = FUNCTIONS.get(node.key)
@@ -168,15 +161,10 @@ def bind_call(node: Call, arguments: list[Evaluator]) -> Evaluator:
 
 
 def _call_python(function: Any, values: list[Any], ad: ClassAd | None) -> Any:
-    """Call a function of the context, which may return any Python value that an ad can contain."""
     result = function(*values)
     if type(result) in (float, bool):
         return result
     return evaluate(to_expression(result), ad, None, None)
-
-
-def _call(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
-    return bind_call(node, parts)
 
 
 BUILDERS.update(
@@ -184,11 +172,11 @@ BUILDERS.update(
         Literal: _literal,
         Constant: _literal,
         TimeLiteral: _time_literal,
-        Parentheses: _parentheses,
+        Parentheses: lambda node, depth, parts: parts[0],
         Unary: _unary,
         Binary: _binary,
         Conditional: _conditional,
-        Call: _call,
+        Call: lambda node, depth, parts: bind_call(node, parts),
         ListExpression: _list,
         AdExpression: _ad,
     }
@@ -200,7 +188,6 @@ CAREFUL_BUILDERS.update({**BUILDERS, Binary: _careful_binary})
 
 
 def _select_each(env: Environment, ad: ClassAd | None, members: ListValue, key: str, depth: int) -> ListValue:
-    """Evaluate ``list.name``: the attribute of each member."""
     values: list[Expression] = []
     for expression in members.expressions:
         value = _select(env, ad, evaluate_member(env, ad, members, expression), key, depth)

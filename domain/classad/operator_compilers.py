@@ -54,8 +54,6 @@ def compile_operation(op: str, parts: list[Evaluator], constant: Any) -> Evaluat
 
 
 def _operation_on_constant(op: str, left: Evaluator, constant: Any) -> Evaluator:
-    """Compile an operator whose right operand is constant, as in most policy clauses. The constant's type selects a
-    fast path."""
     compute = BINARY[op]
     kind = type(constant)
     if op in ORDER and (kind is int or kind is float):
@@ -85,7 +83,6 @@ def _operation_on_constant(op: str, left: Evaluator, constant: Any) -> Evaluator
 
 
 def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
-    """Compile arithmetic, with a fast path for two integers or two reals whose result stays in range."""
     compute, compute_fast = BINARY[op], ARITHMETIC[op]
 
     def run(env: Environment, ad: ClassAd | None) -> Any:

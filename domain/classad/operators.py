@@ -30,16 +30,13 @@ from .values import (
 Operator = Callable[[Any, Any], Any]
 
 
-# -- comparisons -------------------------------------------------------------------------------------------------------
-
 ORDER: dict[str, Operator] = {
     "<": operator.lt, "<=": operator.le, "==": operator.eq, "!=": operator.ne, ">=": operator.ge, ">": operator.gt,
 }  # fmt: skip
 
 
 def _comparison(op: str) -> Operator:
-    """Return a function that compares two numbers (booleans count as 0 and 1), two strings without case, or two times
-    of one type."""
+    """Return a function that compares two numbers or booleans, two strings without case, or two times of one type."""
     test = ORDER[op]
 
     def compare(a: Any, b: Any) -> Any:
@@ -71,8 +68,7 @@ def _comparison(op: str) -> Operator:
 
 
 def identical(a: Any, b: Any) -> Any:
-    """Evaluate ``is`` (``=?=``), which is true for the same type and value. Strings are case-sensitive. Two lists or
-    two ads are an error."""
+    """Evaluate ``is`` (``=?=``): same type and value, and same case of strings. Two lists or ads are an error."""
     a_type, b_type = type(a), type(b)
     if a_type is not b_type:
         return False
@@ -85,7 +81,6 @@ def identical(a: Any, b: Any) -> Any:
     return ERROR
 
 
-_NUMBER_TYPES = frozenset({int, float, bool})
 _PLAIN_TYPES = frozenset({int, float, str, bool, AbsTime, RelTime})
 
 
@@ -95,15 +90,7 @@ def not_identical(a: Any, b: Any) -> Any:
     return result if result is ERROR else not result
 
 
-# -- arithmetic --------------------------------------------------------------------------------------------------------
-
-
 ARITHMETIC: dict[str, Operator] = {"+": operator.add, "-": operator.sub, "*": operator.mul}
-
-
-def _check_real(number: float) -> Any:
-    # In HTCondor, positive infinity is an error, but negative infinity is not.
-    return ERROR if number == math.inf else number
 
 
 def _divide_integers(a: int, b: int) -> Any:
@@ -160,7 +147,8 @@ def _arithmetic(op: str, integers: Operator, reals: Operator) -> Operator:
                 return result
             return wrap64(result)
         if a_type is float and b_type is float:
-            return _check_real(reals(a, b))
+            result = reals(a, b)
+            return ERROR if result == math.inf else result  # in HTCondor, only positive infinity is an error
         if a_type is Exceptional or b_type is Exceptional:
             return ERROR if a is ERROR or b is ERROR else UNDEFINED
         if (a_type is int or a_type is float or a_type is bool) and (
@@ -187,16 +175,7 @@ def unary_minus(a: Any) -> Any:
     return a if kind is Exceptional else ERROR
 
 
-def unary_plus(a: Any) -> Any:
-    return a if type(a) in (int, float, RelTime, Exceptional) else ERROR
-
-
-# -- bits --------------------------------------------------------------------------------------------------------------
-
-
 def _bitwise(compute: Callable[[int, int], int]) -> Operator:
-    """Return an operator on integers for which all other values, including booleans, are an error."""
-
     def operate(a: Any, b: Any) -> Any:
         if type(a) is int and type(b) is int:
             return wrap64(compute(a, b))
@@ -225,25 +204,11 @@ def bitwise_not(a: Any) -> Any:
     return a if type(a) is Exceptional else ERROR
 
 
-# -- logic -------------------------------------------------------------------------------------------------------------
-
-
 def logical_not(a: Any) -> Any:
     if type(a) is Exceptional:
         return a
     condition = truth(a)
     return ERROR if condition is None else not condition
-
-
-def logical_and(a: Any, b: Any) -> Any:
-    """Evaluate ``&&``. If the right operand is an error, false as left operand decides; an error as left operand always
-    decides."""
-    return _connective(a, b, False)
-
-
-def logical_or(a: Any, b: Any) -> Any:
-    """Evaluate ``||`` for two values, like ``&&`` with true and false exchanged."""
-    return _connective(a, b, True)
 
 
 def _connective(a: Any, b: Any, decisive: bool) -> Any:
@@ -275,7 +240,12 @@ BINARY: dict[str, Operator] = {
     "<<": _bitwise(lambda a, b: a << (b & 63)),
     ">>": _bitwise(_shift_right),
     ">>>": _bitwise(_shift_right_unsigned),
-    "&&": logical_and,
-    "||": logical_or,
+    "&&": lambda a, b: _connective(a, b, False),
+    "||": lambda a, b: _connective(a, b, True),
 }
-UNARY: dict[str, Callable[[Any], Any]] = {"+": unary_plus, "-": unary_minus, "!": logical_not, "~": bitwise_not}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "+": lambda a: a if type(a) in (int, float, RelTime, Exceptional) else ERROR,
+    "-": unary_minus,
+    "!": logical_not,
+    "~": bitwise_not,
+}

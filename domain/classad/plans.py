@@ -85,8 +85,7 @@ class ColumnarClause:
         return self._columnar_mask(table, job, among)
 
     def holds_after(self, table: SlotColumns, job: ClassAd, ad: ClassAd, changed: Set[str]) -> bool:
-        """Check whether a clause that was true for a slot is still true after these attributes of the slot's ad
-        changed."""
+        """Check whether a clause that was true for a slot is still true after these attributes changed."""
         if self.comparison is not None:
             name, test, number = self.comparison
             if name not in changed:
@@ -134,7 +133,6 @@ class ColumnarClause:
         return mask
 
     def _slot_by_slot(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
-        """Evaluate the clause for each slot separately; a slot whose evaluation fails does not match."""
         rows = range(len(table)) if among is None else np.flatnonzero(among).tolist()
         mask = np.zeros(len(table), bool)
         run = Columnar(table, job, table.context, self.side == JOB)
@@ -182,8 +180,7 @@ class _PreparedClauses:
 
 
 class Plan:
-    """The prepared match of one job with the slots of a table. It is prepared again when a value that all slots share
-    changes."""
+    """The prepared match of one job with a table's slots, prepared again when a value that all slots share changes."""
 
     def __init__(self, table: SlotColumns, job: ClassAd) -> None:
         self.table = table
@@ -269,7 +266,6 @@ class Plan:
         return counts, _all_if_none(remaining, len(table))
 
     def _divide(self, clause: Expression) -> list[ColumnarClause]:
-        """Split a clause of the job's Requirements into clauses that can be evaluated in columns."""
         if is_indivisible(clause, self.job._find) or _nests_deeper(clause, MAX_NESTING):
             return [ColumnarClause(clause, JOB, frozenset(), plain=self._prepared.plain, indivisible=True)]
         return self._clauses(clause, JOB, frozenset())
@@ -309,7 +305,6 @@ class Plan:
         # A group without a mask contains all slots. Every slot is in a group.
 
     def _clauses(self, expression: Expression, side: str, active: Active) -> list[ColumnarClause]:
-        """Return the simplified clauses of a conjunction, without those that are always true."""
         if is_indivisible(expression, self.job._find if side == JOB else self.table.has):
             # The parts of the expression depend on each other, so it cannot be split.
             return [ColumnarClause(expression, side, active, plain=self._prepared.plain, indivisible=True)]
@@ -390,8 +385,7 @@ class Plan:
         return Literal(UNDEFINED) if self.job._find(node.key) is None else self._simplifier.value(node.key) or node
 
     def _owner_of(self, node: Attribute, side: str) -> str | None:
-        """Return the ad from which a reference reads: JOB, SLOT, or EITHER (its own ad first); None if that is
-        unknown."""
+        """Return the ad from which a reference reads: JOB, SLOT, or EITHER (its own ad first); None if unknown."""
         if node.absolute or node.key in MATCH_NAMES or not self._prepared.plain:
             return None
         sides: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}
@@ -408,8 +402,7 @@ class Plan:
         return Literal(self.table.heap.value(kinds, payload))
 
     def _inline(self, node: Expression, side: str, active: Active) -> tuple[Expression, tuple[str, str]] | None:
-        """Return the expression of an attribute whose expression is the same in all slots, and the attribute's side and
-        key."""
+        """Return the expression of an attribute that is the same in all slots, and the attribute's side and key."""
         owner = self._owner_of(node, side) if isinstance(node, Attribute) else None
         if owner is None or owner == JOB or not isinstance(node, Attribute):
             return None

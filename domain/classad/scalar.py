@@ -174,9 +174,6 @@ def careful_evaluator(expression: Expression, compiled: Compiled) -> Evaluator:
     return compiled.careful
 
 
-# -- scopes at run time ------------------------------------------------------------------------------------------------
-
-
 def follow(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int) -> Any:
     """Evaluate ``expression``, the value of the attribute ``key`` of ``ad``. A circular reference is undefined."""
     kind = type(expression)
@@ -223,8 +220,7 @@ def follow(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int)
 
 
 def evaluate_member(env: Environment, ad: ClassAd | None, members: ListValue, expression: Expression) -> Any:
-    """Evaluate a list member in the current ad, as HTCondor does. Only nested ads and lists keep the list's own
-    scope."""
+    """Evaluate a list member in the current ad, as HTCondor does. Only nested ads and lists keep their scope."""
     kind = type(expression)
     if kind is Literal:
         return expression.value  # type: ignore[attr-defined]
@@ -232,8 +228,6 @@ def evaluate_member(env: Environment, ad: ClassAd | None, members: ListValue, ex
         return evaluate_in(expression, env, members.scope)
     return evaluate_in(expression, env, ad if env.moved is None else env.moved)
 
-
-# -- the compiler ------------------------------------------------------------------------------------------------------
 
 # A builder takes a node, its depth and its parts' evaluators, and returns its evaluator. Other modules register them.
 Builder = Callable[[Any, int, list[Evaluator]], Evaluator]
@@ -284,7 +278,6 @@ def _follow_moved_scope(evaluator: Evaluator) -> Evaluator:
 
 
 def _depth_needed(node: Expression, depth: int) -> int:
-    """Return the depth that a node needs: one step for an attribute; for a chain, the depth of its innermost part."""
     if isinstance(node, Attribute):
         return depth + (1 if node.base is None else 2)
     is_chain = isinstance(node, Binary) and node.op in ("&&", "||")

@@ -199,7 +199,6 @@ _ATOMS = frozenset({Literal, Attribute, Call, Parentheses, TimeLiteral, ListExpr
 
 
 def _literal_or(value: object, otherwise: Expression) -> Expression:
-    """Return a literal with this value, or ``otherwise`` if the value has no literal."""
     kind = type(value)
     if kind is str and len(value) > _MAX_FOLDED_STRING:  # type: ignore[arg-type]
         return otherwise  # every string built from this string would repeat it
@@ -213,7 +212,6 @@ _MAX_FOLDED_STRING = 1000
 
 
 def _is_constant(node: Expression, budget: Environment) -> bool:
-    """Check whether a node is constant: literals, lists of literals, and computations on them."""
     pending = [node]
     while pending:
         current = pending.pop()
@@ -276,8 +274,7 @@ def _connective(node: Binary, left: Expression, right: Expression, decisive: boo
 
 
 def _is_final(operand: Expression, decisive: bool) -> bool:
-    """Check whether later operands cannot change the value. For example, ``(x && false) && y`` has the value of ``x &&
-    false``."""
+    """Check whether later operands cannot change the value, as in ``(x && false) && y``."""
     return isinstance(operand, Literal) and (truth(operand.value) is decisive or operand.value is ERROR)
 
 

@@ -59,8 +59,6 @@ class SlotColumns:
         self._counts: dict[int, tuple[Mask, int]] = {}
         self.add(ads)
 
-    # -- the slots -----------------------------------------------------------------------------------------------------
-
     def __len__(self) -> int:
         return self._rows
 
@@ -275,8 +273,6 @@ class SlotColumns:
             return Vector(kinds, data, column)
         return Vector(kinds, data[rows])
 
-    # -- for evaluations -----------------------------------------------------------------------------------------------
-
     def distinct(self, column: AttributeColumn) -> tuple[Kinds, Integers, Integers]:
         """Return the kinds and payloads of a column's distinct cells, and for each row the index of its cell."""
 
@@ -413,8 +409,7 @@ def _expression_numbers(column: AttributeColumn) -> list[int]:
 
 
 def _common_part(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:
-    """Return what prepared clauses assume about a column: the value that all slots share, or whether any slot lacks the
-    attribute."""
+    """Return what prepared clauses assume about a column: its common value, or whether any slot lacks it."""
     key, column = item
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray):

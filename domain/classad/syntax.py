@@ -94,8 +94,6 @@ class ClassAdSyntaxError(PoolbookError, ValueError):
 
 
 class _ParseFailure(Exception):
-    """The parser's internal exception, with the message and the index of the token."""
-
     def __init__(self, message: str, index: int) -> None:
         self.message = message
         self.index = index
@@ -180,8 +178,6 @@ class _ExpressionParser:
         position = len(self.text) if match is None else match.start(1)
         return ClassAdSyntaxError(failure.message, self.text, min(position, len(self.text)))
 
-    # -- the whole text ------------------------------------------------------------------------------------------
-
     def expression_with_semicolons(self) -> Expression:
         tree = self.expression()
         while self.tokens[self.index] == ";":
@@ -207,8 +203,6 @@ class _ExpressionParser:
             raise self._unexpected("an ad in square brackets")
         self.index = 1
         return self._ad()
-
-    # -- expressions ---------------------------------------------------------------------------------------------
 
     def expression(self) -> Expression:
         """Parse operands and binary operators, optionally followed by ``? :``."""
@@ -400,7 +394,6 @@ class _ExpressionParser:
         return ListExpression(tuple(members))
 
     def _ad(self) -> AdExpression:
-        """Parse the attributes and the closing bracket, after the opening one."""
         cells: dict[str, tuple[str, Expression]] = {}
         tokens = self.tokens
         leading_semicolon = tokens[self.index] == ";"
@@ -422,8 +415,6 @@ class _ExpressionParser:
                 self.index += 1
         self.index += 1
         return AdExpression(cells)
-
-    # -- tokens --------------------------------------------------------------------------------------------------
 
     def _name(self, expected: str) -> str:
         token = self.tokens[self.index]

@@ -32,8 +32,7 @@ _TYPE_DESCRIPTIONS: Final[dict[type, str]] = {
 
 
 def find_error(expression: Expression) -> Expression | None:
-    """Return the innermost part that makes an expression an error for all ads; None if the expression may have a
-    value."""
+    """Return the innermost part that makes an expression an error for all ads; None if it may have a value."""
     try:
         if _possible_values(expression) != _ONLY_ERROR:
             return None
@@ -66,7 +65,6 @@ def explain_error(part: Expression) -> str:
 
 
 def _explain_wrong_call(call: Call) -> str | None:
-    """Explain why a call is an error for all arguments; return None if it may have a value."""
     function, count = FUNCTIONS.get(call.key), len(call.arguments)
     if function is None:
         if call.key == "isdefined":
@@ -145,7 +143,6 @@ def _samples_of_type(value: Any) -> Values:
 
 @cache
 def _operator_results(op: str, *indexes: int) -> Values:
-    """Return an operator's possible results for sample values as operands."""
     parts = [Literal(_SAMPLES[index]) for index in indexes]
     operation = Unary(op, *parts) if len(parts) == 1 else Binary(op, *parts)
     return _samples_of_type(operation.evaluate())
@@ -153,8 +150,7 @@ def _operator_results(op: str, *indexes: int) -> Values:
 
 @cache
 def _branch_of(call: bool, index: int) -> Any:
-    """Return the number of the branch that a condition selects, 1 or 2; if it selects none, the value of the
-    expression."""
+    """Return the number of the branch that a condition selects, 1 or 2; if none, the value of the expression."""
     parts = (Literal(_SAMPLES[index]), Literal(1), Literal(2))
     return (Call("ifThenElse", parts) if call else Conditional(*parts)).evaluate()
 

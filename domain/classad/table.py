@@ -82,7 +82,6 @@ class SlotTable(SlotColumns):
     def _evaluate_separately(
         self, evaluate_ad: Callable[[ClassAd], Any], failure: type[Exception], among: Integers | None, numbers: Numbers
     ) -> Numbers:
-        """Fill ``numbers`` with the values for the slots' ads. Where an evaluation fails, the old number remains."""
         places = range(self._rows) if among is None else among.tolist()
         self.scalar_evaluations += len(places)
         for index, position in enumerate(places):
@@ -156,7 +155,6 @@ def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[A
 
 
 def _as_numbers(vector: Vector, numbers: Numbers) -> Numbers:
-    """Fill ``numbers`` with the vector's numbers and booleans."""
     if not vector.mixed:
         if vector.kind in (BOOLEAN, INTEGER, REAL):
             numbers[:] = vector.data

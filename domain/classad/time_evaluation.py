@@ -83,9 +83,6 @@ class TimeEvaluation(Environment):
         return Environment(None, None, context)
 
 
-# -- names -------------------------------------------------------------------------------------------------------------
-
-
 def time_evaluator_of(expression: Expression) -> Evaluator:
     """Return the time evaluator of an expression, which is cached on the expression."""
     compiled = expression._compiled
@@ -109,7 +106,6 @@ def _may_leave_scope(expression: Expression) -> bool:
 
 
 def _follow(env: Any, expression: Any, ad: ClassAd, key: str) -> Any:
-    """Evaluate an attribute of an ad over time, as ``scalar.follow`` does for a single instant."""
     kind = type(expression)
     if kind is Literal:
         return expression.value
@@ -188,9 +184,6 @@ def _attribute(node: Attribute) -> Evaluator:
         return UNDEFINED if value is _MISSING else value
 
     return scoped
-
-
-# -- operators ---------------------------------------------------------------------------------------------------------
 
 
 def compile_over_time(node: Any) -> Evaluator:
@@ -373,7 +366,6 @@ def _is_unpredictable(node: Call) -> bool:
 
 
 def _attribute_expressions(env: Environment, key: str) -> list[Expression]:
-    """Return the expressions of an attribute in both ads and in the ads that enclose these."""
     expressions = []
     for start in (env.root, env.left, env.right):
         ad = start

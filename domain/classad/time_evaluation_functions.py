@@ -76,8 +76,6 @@ def _raise_unknown(env: Any, ad: ClassAd | None) -> Any:
 
 
 def _eval_call(argument: Evaluator) -> Evaluator:
-    """Compile ``eval(text)`` over time; the result is valid while the text stays the same."""
-
     def run(env: Any, ad: ClassAd | None) -> Any:
         value = hold_until_change(argument(env, ad), env.now)
         text = to_string(value_at(value, env.now))
@@ -142,7 +140,6 @@ def _constant_between_changes(node: Call, function: ClassAdFunction) -> Evaluato
 
 
 def _members(node: ListExpression) -> Evaluator:
-    """Compile a list argument, whose members the function evaluates, to its current members."""
     if any(type(part) in (ListExpression, AdExpression) for part in node.members):
         return _now(compile_opaque(node))
     parts = [_now(compile_over_time(part)) for part in node.members]
@@ -150,7 +147,6 @@ def _members(node: ListExpression) -> Evaluator:
 
 
 def _nondecreasing(node: Call, other_arguments: list[Any]) -> Evaluator:
-    """Compile a nondecreasing function of one number; its other arguments are known."""
     operand = compile_over_time(node.arguments[0])
     function = FUNCTIONS[node.key].eager
     assert function is not None

@@ -114,9 +114,6 @@ class Moving:
         return clock_count(self.origin, self.unit, self.modulus, now, until) if now < until else None
 
 
-# -- one function of time ----------------------------------------------------------------------------------------------
-
-
 def value_at(f: Any, now: int) -> Any:
     """Return the value at an instant for which the function is valid."""
     kind = type(f)
@@ -149,8 +146,7 @@ def next_step(f: Any, now: int) -> int:
 
 
 def first_instant(holds: Callable[[int], bool], now: int, until: int) -> int:
-    """Return the first instant after ``now`` at which a condition becomes true for good; ``until`` if there is none
-    before it."""
+    """Return the first instant after ``now`` from which a condition holds; ``until`` if there is none before it."""
     latest_false, step = now, 1
     while True:
         earliest_true = latest_false + step

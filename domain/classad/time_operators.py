@@ -48,9 +48,6 @@ def apply_unary(op: str, function: Any, now: int) -> Any:
     return ConstantUntil(result, function.until) if type(function) is ConstantUntil else result
 
 
-# -- two operands -----------------------------------------------------------------------------------------------------
-
-
 def combine(op: str, a: Any, b: Any, now: int) -> Any:
     """Apply a binary operator to two operands, of which at least one is a function of time."""
     until = END
@@ -78,14 +75,11 @@ def _hold_value(op: str, a: Any, b: Any, now: int) -> ConstantUntil:
 
 
 def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
-    """Return ``a - b`` as a scale and an offset for the steps of ``a``; None if ``a`` and ``b`` step at different
-    times."""
+    """Return ``a - b`` as a scale and an offset for the steps of ``a``; None if they step at different times."""
     if a.unit != b.unit or (a.origin - b.origin) % a.unit:
         return None
     return a.scale - b.scale, a.offset - b.offset - b.scale * ((a.origin - b.origin) // a.unit)
 
-
-# -- comparisons -------------------------------------------------------------------------------------------------------
 
 _MIRRORED_OPERATORS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!=", "is": "is", "isnt": "isnt"}
 _EQUALITIES = frozenset({"==", "!=", "is", "isnt"})
@@ -158,8 +152,6 @@ def _compare_functions(op: str, a: Any, b: Any, now: int) -> Any:
     return _hold_value(op, a, b, now)
 
 
-# -- arithmetic --------------------------------------------------------------------------------------------------------
-
 _ARITHMETIC = frozenset({"+", "-", "*", "/", "%"})
 
 
@@ -222,8 +214,7 @@ def _step_result(op: str, a: Any, b: Any, now: int) -> Any:
 
 
 def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | None:
-    """Return ``line % divisor`` until the quotient changes; None if ``line`` is negative, because C's remainder then is
-    too."""
+    """Return ``line % divisor`` until the quotient changes; None for a negative ``line``, as C's remainder is then."""
     value = line.at(now)
     if value < 0:
         return None

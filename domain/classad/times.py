@@ -65,9 +65,6 @@ def calendar(seconds: int) -> Calendar:
     )
 
 
-# -- texts ---------------------------------------------------------------------------------------------------------
-
-
 def format_abstime(time: AbsTime) -> str:
     """Return ``2003-01-25T09:00:00-06:00``. An offset of zero is ``-00:00``, as in HTCondor."""
     fields = calendar(time.seconds + time.offset)
@@ -107,9 +104,6 @@ def _divide(number: int, divisor: int) -> tuple[int, int]:
     if number < 0:
         quotient = -quotient
     return quotient, number - quotient * divisor
-
-
-# -- literals ------------------------------------------------------------------------------------------------------
 
 
 def parse_abstime(text: str) -> tuple[AbsTime, bool] | None:
@@ -208,8 +202,6 @@ def _integer32(digits: str) -> int:
     number = int(digits) if digits and len(digits) < 1000 else 0
     return number if number < 1 << 31 else 0
 
-
-# -- formatting ----------------------------------------------------------------------------------------------------
 
 _WEEKDAYS = ("Sunday", "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday")
 _MONTHS = (

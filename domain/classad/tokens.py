@@ -69,9 +69,6 @@ def shorten(text: str) -> str:
     return text if len(text) <= 40 else text[:37] + "..."
 
 
-# -- numbers -----------------------------------------------------------------------------------------------------------
-
-
 def parse_number(token: str) -> Literal:
     """Return the literal of a number; raise UnreadableToken if HTCondor does not allow it."""
     if token in SMALL_INTEGERS:
@@ -89,7 +86,7 @@ def parse_number(token: str) -> Literal:
             return Literal(0)
         raise UnreadableToken("ClassAds in HTCondor have no hexadecimal numbers")
     if digits.isdigit():
-        if digits[0] == "0" and len(digits) > 1 and (not negative or not _is_octal(digits)):
+        if digits[0] == "0" and len(digits) > 1 and (not negative or "8" in digits or "9" in digits):
             raise UnreadableToken("a number must not begin with 0")
         number = int(token) if len(token) < 4000 else INT_MAX + 1
         # As in HTCondor, an integer that is too large becomes 0.
@@ -100,12 +97,6 @@ def parse_number(token: str) -> Literal:
         raise UnreadableToken(f"{shorten(token)} is not a number")
     return Literal(float(token))
 
-
-def _is_octal(digits: str) -> bool:
-    return "8" not in digits and "9" not in digits
-
-
-# -- strings -----------------------------------------------------------------------------------------------------------
 
 _ESCAPE_OR_JOINT = {q: re.compile(rf"\\.|{q}[{_SPACE}]*{q}", re.DOTALL) for q in "\"'"}
 

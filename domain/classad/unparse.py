@@ -37,14 +37,12 @@ _Piece = Any
 
 
 def unparse(value: Any) -> str:
-    """Return HTCondor's text of an expression or value, on one line, without the leading blank that HTCondor may
-    write."""
+    """Return HTCondor's text of an expression or value, on one line, without the leading blank of some texts."""
     return _write(value, old=False).lstrip(" ")
 
 
 def unparse_with_blank(value: Any) -> str:
-    """Return HTCondor's text of an expression or value, including the leading blank that HTCondor may write, for use
-    inside another text."""
+    """Return HTCondor's text of an expression or value, with any leading blank, for use inside another text."""
     return _write(value, old=False)
 
 
@@ -194,8 +192,6 @@ def _ad_pieces(attributes: Iterable[tuple[str, Expression]], old: bool) -> list[
     return [_Text("[ "), *pieces, _Text(" ]")]
 
 
-# -- parts -----------------------------------------------------------------------------------------------------------
-
 _NO_ESCAPES = re.compile(r"[ !#-&(-\[\]-~]*")
 _ESCAPES = {7: "\\a", 8: "\\b", 12: "\\f", 10: "\\n", 13: "\\r", 9: "\\t", 11: "\\v", 92: "\\\\"}
 _ESCAPES |= {b: f"\\{b:03o}" for b in (*range(32), *range(127, 256)) if b not in _ESCAPES}
@@ -234,9 +230,6 @@ def format_real(real: float, old: bool = False) -> str:
         return f"{real:.15E}"
     text = f"{real:.16G}"
     return text if "." in text or "E" in text else text + ".0"
-
-
-# -- pretty-printing ---------------------------------------------------------------------------------------------------
 
 
 def unparse_pretty(value: Any) -> str:

@@ -39,8 +39,7 @@ class EvaluationFailed(EvaluationError):
 
 
 class ContextError(EvaluationError):
-    """An expression needs an input that the ``Context`` lacks. Unlike other failures, this error is never
-    suppressed."""
+    """An expression needs an input that the ``Context`` lacks. Unlike other failures, this is never suppressed."""
 
 
 class Exceptional:
@@ -111,9 +110,6 @@ class RelTime:
         return f"RelTime({self.seconds})"
 
 
-# -- numbers as in C ---------------------------------------------------------------------------------------------
-
-
 def wrap64(number: int) -> int:
     """Return the 64-bit two's complement of an integer."""
     if INT_MIN <= number <= INT_MAX:
@@ -168,9 +164,6 @@ def strtod(text: str) -> float | None:
     return -number if sign == "-" else number
 
 
-# -- strings as bytes --------------------------------------------------------------------------------------------
-
-
 def to_bytes(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
@@ -206,9 +199,6 @@ def compare_text(a: str, b: str) -> int:
     if a.isascii() and b.isascii():
         return -1 if a < b else 1
     return -1 if to_bytes(a) < to_bytes(b) else 1
-
-
-# -- conversions -------------------------------------------------------------------------------------------------
 
 
 def truth(value: Any) -> bool | None:

@@ -58,8 +58,6 @@ class Arena:
         self.heap = heap
         self.objects: list[Any] = []
 
-    # -- values in and out -------------------------------------------------------------------------------------------
-
     def constant(self, value: Any) -> Vector:
         kind = type(value)
         if kind is bool:
@@ -176,14 +174,11 @@ def merge(count: int, parts: Sequence[tuple[Any, Vector]]) -> Vector:
 _DTYPES: dict[int, Any] = {BOOLEAN: np.bool_, REAL: np.float64}
 
 
-# -- truth -------------------------------------------------------------------------------------------------------------
-
 FALSE, TRUE, UNKNOWN, NOT_BOOLEAN = 0, 1, 2, 3
 
 
 def truth_values(vector: Vector) -> Any:
-    """Return the truth of the cells as one bool or a boolean array if all are true or false; otherwise as codes (false,
-    true, undefined, error)."""
+    """Return the truth of the cells as one bool or a boolean array, or as codes if any is undefined or an error."""
     kind, data = vector.kind, vector.data
     if not vector.mixed:
         if kind == BOOLEAN:
@@ -228,8 +223,6 @@ _CODE_KINDS = np.array([BOOLEAN, BOOLEAN, UNDEF, ERR], np.uint8)
 def from_truth_codes(codes: Any) -> Vector:
     return simplify_kinds(_CODE_KINDS[codes], (codes == TRUE).astype(np.int64))
 
-
-# -- operators ---------------------------------------------------------------------------------------------------------
 
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "<": np.less,

@@ -1,7 +1,7 @@
 """Parse HTCondor's configuration language: from the text of condor_config files to settings.
 
-``sources.read`` reads files, the environment and detected names in HTCondor's order. The package has no access to the
-disk, the clock or random numbers: the caller passes a ``ConfigFiles``, a mapping of detected names, and a seed.
+``sources.read`` reads files, the environment and detected names in HTCondor's order. The package cannot use the disk,
+the clock or random numbers; instead, the caller passes a ``ConfigFiles``, a mapping of detected names, and a seed.
 """
 
 from .checks import similar_setting

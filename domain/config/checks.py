@@ -1,6 +1,6 @@
 """Warn of settings that nothing reads and whose names resemble a known setting.
 
-A name that occurs in any value is not reported, because the administrator uses it as a macro or an attribute.
+A name that occurs in any value is not reported, because the administrator may use it as a macro or an attribute.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def misspelling_warnings(values: SettingValues) -> Iterator[str]:
 
 
 def similar_setting(name: str) -> str | None:
-    """Return the setting whose name is most similar to a name; None if none is."""
+    """Return the known setting whose name is most similar to a name; None if no name is similar."""
     return _near_misses().suggested(_without_numbers(name))
 
 
@@ -92,7 +92,6 @@ def policy_error_warnings(values: SettingValues) -> Iterator[str]:
 
 
 def _hints(expression: Expression, erroneous_part: Expression) -> Iterator[str]:
-    """Yield suggestions that fix the most common mistakes."""
     parts = list(_subexpressions(expression))
     for part in parts:
         if isinstance(part, Binary) and part.op in _COMPARISONS and erroneous_part in (part.left, part.right):

@@ -1,4 +1,4 @@
-"""Define the error and the warning of configurations, and the source of a setting."""
+"""The error and the warning about configurations, and the source of a setting."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ConfigWarning(UserWarning):
 
 @frozen
 class SettingSource:
-    """The place where the value of a setting is defined."""
+    """Where the value of a setting is defined."""
 
     file: str  #: the name of the file, or ``<Default>``, ``<Detected>`` or ``<Environment>``
     line: int = 0  #: the number of the value's last line, from 1; 0 if the value is not from a file

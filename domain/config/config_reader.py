@@ -1,8 +1,8 @@
-"""Parse the lines of files and templates into settings.
+"""Parse the lines of configuration files and templates into settings.
 
-A line is a condition (see ``macros.conditions``), ``include``, ``use``, ``warning`` or ``error``, a heading in square
-brackets, which is ignored, or a setting: ``name = value``, ``name += more``, ``name @=tag`` with lines up to ``@tag``.
-The reader tries these in HTCondor's order. Source: the manual's page "Introduction to Configuration".
+A line is a condition (see ``macros.conditions``), ``include``, ``use``, ``warning``, ``error``, a heading in square
+brackets, which is ignored, or a setting: ``name = value``, ``name += more``, or ``name @=tag`` with lines up to
+``@tag``. The reader tries these in HTCondor's order. Source: the manual's page "Introduction to Configuration".
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ConfigFiles(IncludedFiles, Protocol):
 
 
 class ConfigConditions(Conditions):
-    """The ``if`` blocks around the current line; conditions may also be ``defined use CATEGORY:NAME``."""
+    """The ``if`` blocks around the current line. A condition may also be ``defined use CATEGORY:NAME``."""
 
     def _is_defined(self, name: str) -> bool | None:
         use = re.fullmatch(r"use\s+([^:\s]+)(?::(\S*))?", name, re.IGNORECASE)
@@ -79,7 +79,12 @@ class ConfigReader:
             raise ConfigError(error.message, name, error.line or 0) from None
 
     def read_template(self, template: Template, arguments: str, source: SettingSource, depth: int) -> None:
-        """Read a template that is used at ``source``."""
+        """Read the lines of a template.
+
+        :param arguments: the text in brackets after the template's name
+        :param source: where the template is used
+        :param depth: how many includes and templates enclose this one
+        """
         if depth >= MAX_DEPTH:
             raise ConfigError(f"templates use each other more than {MAX_DEPTH} levels deep")
         place = _TemplatePosition(template, template_lines(template, arguments), source)
@@ -87,8 +92,6 @@ class ConfigReader:
         while (line := place.next()) is not None:
             if not conditions.process(line, source.line) and conditions.selected:
                 self._statement(line, place, depth)
-
-    # -- one statement -----------------------------------------------------------------------------------------------
 
     def _statement(self, line: str, place: _Place, depth: int) -> None:
         name, options, operator, value = _split_statement(line)
@@ -128,8 +131,6 @@ class ConfigReader:
             value = self.values.append_value(name, operator[1:-1], value)
         self.values.set_value(name, value, place.source())
 
-    # -- include -----------------------------------------------------------------------------------------------------
-
     def _include(self, options: str, name: str, depth: int) -> None:
         if depth + 1 >= MAX_DEPTH:
             raise ConfigError(f"include : {name}: files include each other more than {MAX_DEPTH} levels deep")
@@ -139,7 +140,6 @@ class ConfigReader:
 
 
 def _split_statement(line: str) -> tuple[str, str, str, str]:
-    """Return a statement's name, the text between name and operator, the operator (may be empty), and the value."""
     name = _NAME.match(line)[0]  # type: ignore[index]
     remaining = line[len(name) :]
     if remaining[:1] in ("=", ":"):
@@ -161,7 +161,7 @@ def _read_multiline(tag: str, place: _Place) -> str:
 
 
 class _FilePosition:
-    """A position in a file: ``next`` returns the next non-comment line, ``source`` the place of the current one."""
+    """A position in a file. ``next`` returns the next line that is not a comment; ``source``, its place."""
 
     literal = False
 
@@ -177,7 +177,7 @@ class _FilePosition:
 
 
 class _TemplatePosition:
-    """A position in a template, where the names of settings are not expanded."""
+    """A position in a template. The names of a template's settings are not expanded."""
 
     literal = True
 
@@ -207,7 +207,7 @@ _Place = _FilePosition | _TemplatePosition
 
 
 def find_templates(category: str, text: str) -> Iterator[tuple[Template, str]]:
-    """Yield the named templates with their arguments; raise ConfigError, with suggestions, for an unknown template."""
+    """Yield the templates that a ``use`` line names, with their arguments; raise ConfigError if one is unknown."""
     if not category:
         raise ConfigError(f"use : {text}: write a category before the colon, as in use POLICY : Desktop")
     all_templates = templates()

@@ -27,7 +27,7 @@ _BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Configuration:
-    """An immutable set of settings with case-insensitive names; ``warnings`` are for the user."""
+    """An immutable set of settings with case-insensitive names. ``warnings`` are messages for the user."""
 
     def __init__(
         self,
@@ -45,13 +45,10 @@ class Configuration:
         self._expressions: dict[str, Expression | None] = {}
 
     def as_local(self, name: str) -> Configuration:
-        """Return the settings of the daemon with this local name, for which NAME.X overrides X."""
+        """Return the settings of the daemon with this local name. For this daemon, NAME.X overrides X."""
         return Configuration(self._values, self.warnings, (f"{name.lower()}.", *self._prefixes))
 
-    # -- by name -----------------------------------------------------------------------------------------------------
-
     def _key(self, name: str) -> str | None:
-        """Return the key under which a name's value is stored; None if the name has no value."""
         if name not in self._keys:
             prefixes = reversed(self._prefixes) if is_expression(name) else self._prefixes
             candidates = (*(prefix + name for prefix in prefixes), name)
@@ -120,8 +117,6 @@ class Configuration:
         written = f" (use {source.template})" if source.template else ""
         return ConfigError(f"{self.original_name(name)}{written}: {message}", source.file, source.line)
 
-    # -- by kind -----------------------------------------------------------------------------------------------------
-
     def expression(self, name: str) -> Expression | None:
         """Return a setting as a ClassAd expression, or None if it is empty; raise ConfigError if it is invalid."""
         key = self._key(name)
@@ -136,7 +131,7 @@ class Configuration:
         return self._expressions[key]
 
     def integer(self, name: str, default: int) -> int:
-        """Return a setting as an integer; evaluate expressions such as ``10 * $(MINUTE)``, and truncate reals.
+        """Return a setting as an integer. Expressions such as ``10 * $(MINUTE)`` are evaluated, and reals truncated.
 
         If the setting is empty, return HTCondor's default, or ``default`` if HTCondor has none.
 
@@ -196,13 +191,11 @@ class Configuration:
             raise self._error(name, f"{self.get(name)} is out of range; it must be {limits}")
         return value
 
-    # -- the whole configuration -------------------------------------------------------------------------------------
-
     def for_slot(self, slot_id: int, type_id: int) -> Configuration:
         """Return the settings of a slot, for which SLOT<N>_X overrides SLOT_TYPE_<N>_X, which overrides X.
 
-        For policy expressions, SLOT_TYPE_<N>_X overrides SLOT<N>_X, because HTCondor's startd ignores the latter. As in
-        HTCondor, ``$(X)`` in a value always refers to X.
+        For policy expressions, SLOT_TYPE_<N>_X overrides SLOT<N>_X, because HTCondor's startd ignores SLOT<N>_X then.
+        As in HTCondor, ``$(X)`` in a value always refers to X.
         """
         prefixes = tuple(
             prefix for prefix in (f"slot{slot_id}_", f"slot_type_{type_id}_") if prefix in self._values.slot_prefixes()
@@ -220,7 +213,8 @@ class Configuration:
         return [entry.name for key, entry in self._values.definitions.items() if sources[key].kind != "detected"]
 
     def all_names(self) -> list[str]:
-        """Return all names that have a value, including defaults, sorted; with the daemon's prefix where it is set."""
+        """Return all names that have a value, including defaults, sorted. A name that is set with the daemon's prefix
+        is returned with it."""
         keys = dict.fromkeys(self._values.definitions)
         for key in self._values.defaults:
             if "." not in key:
@@ -228,13 +222,14 @@ class Configuration:
         return sorted((self._values.original_name(key) for key in keys), key=str.lower)
 
     def unsupported_settings(self) -> list[UnsupportedSetting]:
-        """Return the settings of the user that Poolbook does not implement, in the order of their definitions."""
+        """Return the user's settings that Poolbook does not implement, in the order of their definitions."""
         return unsupported_settings(self._values)
 
     def check_enforced(self, alternative: str) -> None:
-        """Reject a configuration with restrictions that Poolbook does not enforce: job transforms, quotas, limits ...
+        """Reject a configuration that restricts users in ways that Poolbook does not enforce (quotas, limits ...).
 
-        :raises ConfigError: if it has such restrictions; ``alternative`` tells the user how to continue anyway
+        :param alternative: tells the user how to continue in spite of these restrictions
+        :raises ConfigError: if the configuration has such restrictions
         """
         unenforced = [setting for setting in self.unsupported_settings() if setting.unenforced]
         if unenforced:

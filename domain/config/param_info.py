@@ -1,4 +1,4 @@
-"""Supplement the table of defaults: the settings that are expressions, have a range, or are predefined.
+"""Additions to the table of defaults: which settings are expressions, have a range, or are predefined.
 
 Source: the manual's pages "Policy Configuration for Execution Points" and "Configuration Macros".
 """
@@ -61,6 +61,6 @@ def without_prefix(name: str) -> str:
 
 
 def is_expression(name: str) -> bool:
-    """Check whether a setting is a policy expression, including that of a slot, slot type or the vanilla universe."""
+    """Check whether a setting is a policy expression, also for one slot, slot type, or the vanilla universe."""
     bare = without_prefix(name).lower()
     return bare.removesuffix("_vanilla") in EXPRESSIONS or bare.startswith(_RESOURCE_EXPRESSION_PREFIXES)

@@ -1,9 +1,9 @@
-"""Store the definitions of a configuration, and look up values by the rules of ``macros.macros`` and these rules.
+"""Store the definitions of a configuration, and look up values by the rules of ``macros.macros`` and the rules below.
 
 A daemon's settings override general ones: ``X`` is ``LOCALNAME.X`` if that is set, else ``SUBSYSTEM.X``, else ``X``. At
-each step a defined value overrides a default. In its own definition, a name refers to its current value; so does ``X``
-in the definition of ``STARTD.X``. A value that equals the default is not stored, unless the name was defined before.
-Source: the manual's page "Introduction to Configuration"; HTCondor's behaviour for the last rule.
+each step, a defined value overrides a default. In its own definition, a name refers to its previous value, and so does
+``X`` in the definition of ``STARTD.X``. A value that equals the default is not stored, unless the name was defined
+before. Source: the manual's page "Introduction to Configuration"; HTCondor's behaviour for the last rule.
 """
 
 from __future__ import annotations
@@ -52,7 +52,6 @@ class SettingValues(Macros):
             self.define(Definition(self.definitions[key].name if key in self.definitions else name, value))
 
     def _replace_own_names(self, value: str, key: str) -> str:
-        """Replace references to the name being defined with its current value."""
         own_names = {key} | {key.removeprefix(prefix) for prefix in self._prefixes}
         parts, position = [], 0
         for macro in macros_in(value, self._function_names):
@@ -94,7 +93,7 @@ class SettingValues(Macros):
 
 
 def _equals_default(default: str, value: str) -> bool:
-    """Check whether a value equals the default; an empty default never does."""
+    """Check whether a value equals a default that is not empty."""
     if not default:
         return False
     return default == value or (default.lower() in ("true", "false") and default.lower() == value.lower())

@@ -1,13 +1,13 @@
 """Read the sources of a configuration, in HTCondor's order.
 
-Detected names come first; then the files, their local files, the environment (``_CONDOR_NAME``), predefined names that
-cannot be overridden (HOSTNAME ...), and ``AUTO_USE_CATEGORY_NAME``.
+The order is: detected names, the files and the local files that they name, the environment (``_CONDOR_NAME``),
+predefined names that cannot be overridden (HOSTNAME ...), and ``AUTO_USE_CATEGORY_NAME``.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from ..macros.macro_errors import MacroError
 from ..macros.macros import CircularMacroError
@@ -95,7 +95,6 @@ _CORE_LIMITS = ("OMP_THREAD_LIMIT", "SLURM_CPUS_ON_NODE")
 
 
 def _limit_cores(values: SettingValues, cores: str, environment: Mapping[str, str]) -> None:
-    """Set DETECTED_CPUS_LIMIT, the default of NUM_CPUS, if the environment grants fewer cores than the machine has."""
     variables = [match for name in _CORE_LIMITS if (match := re.match(r"\s*([0-9]{1,9})", environment.get(name, "")))]
     lowest = min((int(match[1]) for match in variables if int(match[1])), default=0)
     if lowest and cores.isdigit() and lowest < int(cores):
@@ -112,7 +111,6 @@ def _read_environment(values: SettingValues, environment: Mapping[str, str]) -> 
 
 
 def _current_value(values: SettingValues, name: str) -> str:
-    """Return the value of a setting at this point, while the configuration is still being read."""
     try:
         return values.value(name) or ""
     except MacroError as error:
@@ -125,7 +123,7 @@ def _error_at(values: SettingValues, key: str, error: MacroError) -> ConfigError
 
 
 def _read_local(reader: ConfigReader, files: ConfigFiles) -> None:
-    """Read the local files that the configuration names; these files may change the list of files to read."""
+    """Read the local files that the configuration names. These files may change the list of files to read."""
     required = _current_value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
     exclude_pattern = _current_value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
     previous_directories = ""
@@ -138,7 +136,11 @@ def _read_local(reader: ConfigReader, files: ConfigFiles) -> None:
                 included_paths = [path for path in paths if not (exclude_pattern and _matches(exclude_pattern, path))]
                 _read_all(reader, files, included_paths, required)
         elif not directories:
-            _read_listed(reader, files, file_list, required)
+            paths_read: list[str] = []
+            while paths_left := [path for path in _split_list(file_list) if path not in paths_read]:
+                paths_read.append(paths_left[0])
+                _read_all(reader, files, paths_left[:1], required)
+                file_list = _current_value(reader.values, "LOCAL_CONFIG_FILE")
 
 
 def _matches(pattern: str, path: str) -> bool:
@@ -146,14 +148,6 @@ def _matches(pattern: str, path: str) -> bool:
         return re.search(pattern, path.rsplit("/", 1)[-1]) is not None
     except re.error as error:
         raise ConfigError(f"LOCAL_CONFIG_DIR_EXCLUDE_REGEXP: {pattern} is not a pattern: {error}") from None
-
-
-def _read_listed(reader: ConfigReader, files: ConfigFiles, file_list: str, required: bool) -> None:
-    paths_read: list[str] = []
-    while paths_left := [path for path in _split_list(file_list) if path not in paths_read]:
-        paths_read.append(paths_left[0])
-        _read_all(reader, files, paths_left[:1], required)
-        file_list = _current_value(reader.values, "LOCAL_CONFIG_FILE")
 
 
 def _split_list(file_list: str) -> list[str]:
@@ -172,16 +166,10 @@ def _read_all(reader: ConfigReader, files: ConfigFiles, paths: Sequence[str], re
         reader.read_file(path, text, 1)
 
 
-def _automatic_templates(values: SettingValues) -> Iterator[tuple[str, str, str]]:
-    for key in (*values.definitions, *values.defaults):
-        match = re.fullmatch(r"auto_use_([a-z]+)_(.+)", key)
-        if match is not None:
-            yield key, match[1], match[2]
-
-
 def _read_automatic(reader: ConfigReader) -> None:
     values = reader.values
-    for key, category, name in list(_automatic_templates(values)):
+    keys = [re.fullmatch(r"auto_use_([a-z]+)_(.+)", key) for key in (*values.definitions, *values.defaults)]
+    for key, category, name in [(match[0], match[1], match[2]) for match in keys if match is not None]:
         conditions = ConfigConditions(values, defaults()["condor_version"].value)
         trigger = _current_value(values, key)
         try:
@@ -195,7 +183,6 @@ def _read_automatic(reader: ConfigReader) -> None:
 
 
 def _check(values: SettingValues) -> None:
-    """Raise ConfigError for circular macros and invalid policy expressions."""
     configuration = Configuration(values, ())
     for key, definition in values.definitions.items():
         source = values.source(key)

@@ -1,7 +1,7 @@
-"""Warn of HTCondor settings that the user changed and Poolbook does not implement.
+"""Warn of HTCondor settings that the user changed but Poolbook does not implement.
 
-A setting is reported if a file, a template that it uses, or the environment sets it to a value other than the default,
-unless an implemented setting refers to it by ``$(NAME)`` or lists it as an attribute of slots.
+A setting is reported if a file, a template that the file uses, or the environment sets it to a value other than the
+default. It is not reported if an implemented setting refers to it by ``$(NAME)`` or lists it as a slot attribute.
 """
 
 from __future__ import annotations
@@ -57,12 +57,11 @@ def unsupported_settings(values: SettingValues) -> list[UnsupportedSetting]:
 
 
 def _lists_other_daemons(key: str, values: SettingValues) -> bool:
-    """Check whether this is a DAEMON_LIST with daemons that Poolbook does not have."""
     return without_prefix(key).upper() == DAEMON_LIST and not is_possible(_expand(values, key))
 
 
 def unsupported_warning(values: SettingValues) -> str:
-    """Return a message about all of the user's settings that have no effect; empty if there are none."""
+    """Return one message about all of the user's settings that have no effect; empty if there are none."""
     unsupported = unsupported_settings(values)
     idle = [setting for setting in unsupported if not setting.unenforced]
     unenforced = [setting for setting in unsupported if setting.unenforced]
@@ -79,7 +78,6 @@ def unsupported_warning(values: SettingValues) -> str:
 
 
 def _user_definitions(values: SettingValues) -> list[tuple[str, Definition]]:
-    """Return the definitions in files, in the templates that the files use, and in the environment."""
     definitions = ((key, definition, values.source(key)) for key, definition in values.definitions.items())
     return [
         (key, definition)
@@ -89,7 +87,7 @@ def _user_definitions(values: SettingValues) -> list[tuple[str, Definition]]:
 
 
 def _advertised_capabilities(values: SettingValues) -> list[str]:
-    """Return the capabilities that the user's settings advertise in slot ads and Poolbook's slots do not have."""
+    """Return the capabilities that the user's settings advertise in slot ads, but that Poolbook's slots do not have."""
     listed = {
         name.lower(): name
         for key, definition in _user_definitions(values)
@@ -101,7 +99,7 @@ def _advertised_capabilities(values: SettingValues) -> list[str]:
 
 
 def _missing_reads(values: SettingValues) -> Iterator[tuple[str, list[str]]]:
-    """Yield each policy expression that reads attributes that no slot has, with these attributes."""
+    """Yield each policy expression that reads attributes which no slot has, with these attributes."""
     defined = {without_prefix(key).lower() for key in values.definitions}
     for key, definition in _user_definitions(values):
         if is_expression(key) and is_supported(key):
@@ -123,7 +121,7 @@ def _expand(values: SettingValues, key: str) -> str:
 
 
 def describe_unenforced(settings: list[UnsupportedSetting]) -> str:
-    """Return a description of settings, all of which are ``unenforced``."""
+    """Describe settings that are all ``unenforced``."""
     *first, last = dict.fromkeys(setting.about for setting in settings)
     about = f"{', '.join(first)} and {last}" if first else last
     return f"{_list_names(settings)}: Poolbook does not enforce {about} yet, and would allow what HTCondor rejects"
@@ -134,7 +132,6 @@ _MAX_TEMPLATE_NAMES = 2
 
 
 def _list_names(settings: list[UnsupportedSetting]) -> str:
-    """Return a list of names for a message, in which a template's name replaces the names that it defines."""
     by_template: dict[str, list[str]] = {}
     for setting in settings:
         by_template.setdefault(setting.source.used, []).append(setting.name)
@@ -164,7 +161,6 @@ def is_known(name: str) -> bool:
 
 
 def _spellings(name: str) -> Iterator[str]:
-    """Yield a name, the name without its daemon prefix, and the name without its slot prefix."""
     yield name
     yield name.rpartition(".")[2]
     yield without_prefix(name)
@@ -195,7 +191,6 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 
 
 def _referenced_names(values: SettingValues) -> set[str]:
-    """Return the lower-case names to which implemented settings refer, directly or through other settings."""
     referenced: set[str] = set()
     pending = [key for key in values.definitions if is_supported(key)]
     while pending:

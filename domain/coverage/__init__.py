@@ -1,5 +1,5 @@
-"""List the HTCondor settings, submit commands and attributes that Poolbook implements.
+"""The HTCondor settings, submit commands and attributes that Poolbook implements, as data files.
 
-The tables are data files. ``config`` and ``submit`` use them for warnings, docs/coverage.md is generated from them, and
+``config`` and ``submit`` use these tables for warnings, and docs/coverage.md is generated from them.
 ``tests/coverage/`` compares them with the code that reads these names.
 """

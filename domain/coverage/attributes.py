@@ -1,6 +1,7 @@
-"""List the attributes of jobs and slots that Poolbook does not write or use, from two data files.
+"""The attributes of jobs and slots that Poolbook does not write or use, from two data files.
 
-A submit command is reported if it sets such an attribute to a value other than its neutral (harmless) values.
+A submit command is reported if it sets such an attribute to a value other than the attribute's neutral (harmless)
+values.
 """
 
 from __future__ import annotations
@@ -23,9 +24,6 @@ def _slot_sections() -> list[DataSection]:
     return sections(get_data(__package__, "machine_attributes.txt"))
 
 
-# -- jobs ------------------------------------------------------------------------------------------------------------
-
-
 @cache
 def attributes(kind: Literal["not acted on", "no effect"]) -> Mapping[str, frozenset[str]]:
     """Return the attributes of a kind, each with its neutral values; an empty text means that the ad lacks it."""
@@ -46,9 +44,6 @@ def unwritten_attributes() -> tuple[str, ...]:
 def commands(of: Literal["the parser", "condor_submit", "what is not here"]) -> tuple[str, ...]:
     """Return commands that set no attribute in Poolbook, some with placeholders in angle brackets."""
     return tuple(names_of(_job_sections(), f"commands of {of}"))
-
-
-# -- slots -----------------------------------------------------------------------------------------------------------
 
 
 def slot_attributes(kind: Literal["abilities", "facts"]) -> list[str]:

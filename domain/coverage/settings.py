@@ -1,4 +1,4 @@
-"""Describe which part of Poolbook implements each HTCondor setting, and what unimplemented settings control."""
+"""Which part of Poolbook implements each HTCondor setting, and what unimplemented settings control."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _sections() -> list[DataSection]:
 
 
 def sections_of(kind: Kind) -> list[tuple[str, list[str]]]:
-    """Return the sections of a kind, each as a description with the settings to which it applies."""
+    """Return the sections of the table for this kind, each as a description and the settings that it describes."""
     return [(section.about, section.names) for section in _sections() if section.kind == kind]
 
 
@@ -42,7 +42,8 @@ def implemented_by(name: str) -> str | None:
 
 
 def restriction(name: str) -> str | None:
-    """Describe the restriction by a setting that Poolbook does not enforce, if any. Callers handle ``LIMIT_SUFFIX``."""
+    """Describe the restriction that a setting imposes in HTCondor but not in Poolbook; None if there is none. Callers
+    handle ``LIMIT_SUFFIX``."""
     return _descriptions("unenforced").get(name)
 
 
@@ -71,7 +72,7 @@ def _regex(pattern: str) -> str:
 
 
 class NameTable(Generic[T]):
-    """A table of values by name or pattern. Exact names take precedence, then patterns in their order."""
+    """A table of values by name or pattern. An exact name takes precedence, then the first matching pattern."""
 
     def __init__(self, table: Mapping[str, T]) -> None:
         self._names = {name.lower(): value for name, value in table.items() if "<" not in name}
@@ -108,7 +109,7 @@ def parse_daemon_list(text: str) -> frozenset[str]:
 
 
 def is_possible(text: str) -> bool:
-    """Check whether a pool can run the listed daemons: no daemon is unknown, and the list has all roles, or none and
-    so only adds daemons."""
+    """Check whether a pool can run the listed daemons: no daemon is unknown, and the list has either all roles, or none
+    and so only adds daemons."""
     named = {_EXTRA_NEGOTIATOR.sub("NEGOTIATOR", name) for name in parse_daemon_list(text) - _INVISIBLE}
     return named <= ROLES | OPTIONS and named & ROLES in (frozenset(), ROLES)

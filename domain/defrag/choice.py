@@ -1,8 +1,8 @@
 """The decision of one poll: which drains to cancel, and which machines to drain.
 
-The order is HTCondor's (``Defrag::poll``): all machines are evaluated once; drains are canceled regardless of limits;
-then the limits are checked; finally, machines are chosen by rank. The decision depends only on the ads, the earlier
-polls in the state, and the policy.
+The order is HTCondor's (``Defrag::poll``): evaluate all machines once, cancel drains regardless of limits, check the
+limits, and choose machines by rank. The decision depends only on the ads, the earlier polls in the state, and the
+policy.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ BADPUT, UNCLAIMED = "AvgDrainingBadput", "AvgDrainingUnclaimed"
 
 
 class Cost(NamedTuple):
-    """The cost of drains to a machine since its startd started, in core-seconds, according to its slots' ads.
-    ``cores``: its TotalCpus; ``ads``: the number of ads that contain the cost."""
+    """The core-seconds that drains have cost a machine since its startd started, according to its slot ads."""
 
-    age: int
+    age: int  #: the seconds since the startd started
     badput: int
     unclaimed: int
-    cores: int
-    ads: int = 1
+    cores: int  #: the machine's TotalCpus
+    ads: int = 1  #: how many ads contain the cost
 
 
 def draining_costs(state: Manager, slots: SlotAds, now: int, context: Context) -> dict[str, float]:
-    """Return the averages at the given time (in microseconds)."""
+    """Return the average costs of drains at the time ``now``, in microseconds, by attribute name."""
     drained = (machine for machine in state.machines.values() if machine.drains)
     return averages(cost for machine in drained if (cost := _cost(slots, machine, now, context)) is not None)
 
@@ -60,7 +59,7 @@ def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> Cost 
 
 
 def averages(costs: Iterable[Cost]) -> dict[str, float]:
-    """Return the averages over the ads with SlotID 1 that contain a cost."""
+    """Return the average costs of drains over the ads with SlotID 1 that contain a cost, by attribute name."""
     badput = unclaimed = 0.0
     cores = 0
     for cost in costs:
@@ -85,7 +84,7 @@ _SLACK: Final = 0.00001
 
 
 class Rates(NamedTuple):
-    """The number of machines to drain in each poll, plus those in the first poll of each hour and of each day."""
+    """How many machines to drain in each poll, and how many more in the first poll of each hour and of each day."""
 
     poll: int
     hour: int
@@ -122,8 +121,8 @@ def machines_to_drain(rate: Rates, interval: int, last: int, now: int) -> int:
 
 
 def _part_left(count: int, elapsed: int, period: int, interval: int) -> int:
-    """Return the share of a number per period for the remainder of the period plus one interval, by which a poll may be
-    late."""
+    """Return the share of ``count`` machines per period that is left for the rest of the period. One interval is added
+    to the rest, because a poll may be late by that much."""
     part = (period - elapsed) / period + interval / period
     return min(count, floor(count * part + 0.5))
 
@@ -137,7 +136,7 @@ class DrainsBegun(NamedTuple):
 
 def drains_left(per_hour: float, interval: int, begun: DrainsBegun) -> int:
     """Return how many more machines may be drained in the current hour and day without exceeding the rate. If the rate
-    is not an integer, the fractions of all hours of a day may be used in one hour."""
+    is not an integer, one hour may use the fractions of all hours of a day."""
     full = floor(per_hour + _SLACK)
     fraction = floor((per_hour - full) * 24 + 0.5)
     of_day = full * 24 + fraction - begun.in_day
@@ -150,7 +149,7 @@ ObstacleCheck = Callable[[CandidateSlot], str]
 
 
 class DialectRules(Struct, frozen=True):
-    """Differences between the dialects (see ``state_machines/dialects.py``)."""
+    """The rules that differ between the dialects (see ``state_machines/dialects.py``)."""
 
     exceeds_maxima: bool
     stops_at_long_intervals: bool
@@ -164,8 +163,7 @@ class EarlierPolls(Struct, frozen=True):
 
 
 class ChosenSlot(Struct, frozen=True):
-    """A slot; ``refused`` is the reason why its machine cannot be drained, or its drain cannot be canceled, else
-    empty."""
+    """A slot whose machine is chosen. ``refused``: why it cannot be drained, or its drain canceled; empty if it can."""
 
     seen: CandidateSlot
     rank: float = 0.0
@@ -198,8 +196,10 @@ def choose(
     """Return the decision of a poll.
 
     :param slots: the published ads
-    :param now: the current second
+    :param now: the time in seconds
     :param context: the same time, and the time zone, for evaluating expressions
+    :param may_drain: returns why a machine cannot be drained; empty if it can
+    :param may_cancel: returns why a drain cannot be canceled; empty if it can
     """
     draining = frozenset(slot.machine for slot in conditions.draining.true_of(slots, context))
     whole = frozenset(slot.machine for slot in conditions.whole.true_of(slots, context))
@@ -217,9 +217,10 @@ def choose(
 def allowed_drains(
     policy: DefragPolicy, before: EarlierPolls, now: int, draining: int, whole: int, rules: DialectRules
 ) -> tuple[int, str]:
-    """Return how many machines a poll may drain at the second ``now``, and the name of the limit that prevents all
-    drains; empty if none does.
+    """Return how many machines a poll may drain, and the name of the limit that prevents all drains (empty if none
+    does).
 
+    :param now: the time in seconds
     :param draining: the number of machines that defragmentation is draining
     :param whole: the number of whole machines
     """
@@ -244,7 +245,6 @@ def _limit_reached(policy: DefragPolicy, count: int, draining: int, whole: int, 
 
 
 def _limit_by_maxima(policy: DefragPolicy, count: int, draining: int, whole: int, begun: DrainsBegun) -> int:
-    """Return how many of these machines may be drained now without exceeding a maximum."""
     limits = [drains_left(policy.per_hour, policy.interval, begun)]
     if policy.most_draining >= 0:
         limits.append(policy.most_draining - draining)
@@ -256,7 +256,6 @@ def _limit_by_maxima(policy: DefragPolicy, count: int, draining: int, whole: int
 def _choose_cancels(
     conditions: PolicyConditions, slots: Sequence[CandidateSlot], context: Context, may_cancel: ObstacleCheck
 ) -> tuple[ChosenSlot, ...]:
-    """Return one slot of each machine whose drain should be canceled."""
     if conditions.cancel is None:
         return ()
     chosen: dict[str, ChosenSlot] = {}
@@ -269,7 +268,7 @@ def _choose_cancels(
 def _choose_drains(
     candidates: Sequence[tuple[float, CandidateSlot]], count: int, may_drain: ObstacleCheck
 ) -> tuple[ChosenSlot, ...]:
-    """Return the slots of the machines to drain, and of machines that cannot be drained, which do not count."""
+    """Return the slots of the machines to drain, and also, uncounted, those of machines that cannot be drained."""
     chosen: list[ChosenSlot] = []
     done: set[str] = set()
     for rank, slot in candidates:

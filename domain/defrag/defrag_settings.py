@@ -1,4 +1,4 @@
-"""The defragmentation policy in force, and the defrag daemon's settings in a configuration."""
+"""The defragmentation policy in force, and the settings of the defrag daemon in a configuration."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _HTCONDOR_NAMES: Final[dict[str, str]] = {"DEFRAG_DRAINING_SCHEDULE": "DEFRAG_SC
 
 @frozen
 class DefragPolicy:
-    """The settings in force, explained in ``domain/state/settings.txt``. Expressions are texts; an empty text is not
+    """The settings in force; ``domain/state/settings.txt`` explains them. Expressions are strings; an empty one is not
     evaluated. A maximum of -1 means no limit."""
 
     name: str = field(metadata=setting("DEFRAG_NAME", str))
@@ -40,7 +40,7 @@ class DefragPolicy:
 
     @property
     def reason(self) -> str:
-        """Return the DrainReason that its drains record."""
+        """Return the DrainReason of the drains that this policy starts."""
         return f"Defrag {self.name}"
 
 
@@ -57,8 +57,8 @@ def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
 
 
 def configured_settings(configuration: Configuration) -> Ad:
-    """Return the defrag daemon's settings in a configuration: an empty ad unless DEFRAG is in DAEMON_LIST, else the
-    daemon's name, and the settings that differ from their defaults.
+    """Return the defrag daemon's settings in a configuration: its name, and the settings that differ from the defaults.
+    The result is empty unless DEFRAG is in DAEMON_LIST.
 
     :raises ConfigError: if a value is invalid
     """
@@ -72,8 +72,8 @@ def configured_settings(configuration: Configuration) -> Ad:
 
 
 def _daemon_name(configuration: Configuration) -> str:
-    """Return the daemon's name, built as in HTCondor (``build_valid_daemon_name``). It defaults to the name in
-    DAEMON_LIST, which HTCondor's master passes to the daemon as its local name."""
+    """Return the name of the defrag daemon, built as in HTCondor (``build_valid_daemon_name``). By default it is the
+    name in DAEMON_LIST, which HTCondor's master passes to the daemon as its local name."""
     name, host = configuration.get("DEFRAG_NAME").strip() or DAEMON, configuration.get("FULL_HOSTNAME").strip()
     if name.lower() in (host.lower(), host.lower().partition(".")[0]):
         return host

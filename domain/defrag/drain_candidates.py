@@ -1,7 +1,7 @@
-"""The published ads of the pool's slots, on which the defragmentation policy is evaluated.
+"""The published slot ads on which the defragmentation policy is evaluated.
 
-An ad contains only attributes that the policy can read, directly or indirectly, because a pool may have ten thousand
-machines.
+A pool may have ten thousand machines. So an ad contains only attributes that the policy can read, directly or
+indirectly.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class CandidateSlot(Struct, frozen=True):
 
 
 class SlotCondition(Struct, frozen=True):
-    """A condition on slots and the name of its setting; ``text`` includes HTCondor's built-in conditions."""
+    """A condition on slots, and the name of its setting. ``text`` includes the conditions that HTCondor adds."""
 
     name: str
     text: str
@@ -52,21 +52,21 @@ class SlotCondition(Struct, frozen=True):
         return parse_cached(self.text)
 
     def true_of(self, slots: Iterable[CandidateSlot], context: Context) -> list[CandidateSlot]:
-        """Return those slots for which the condition is true."""
+        """Return the slots for which the condition is true."""
         condition = self.expression
         if condition is None:
             return []
         return [slot for slot in slots if truth_of(condition, slot.ad, None, context) is True]
 
     def evidence(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
-        """Return the fields of an ``EvaluationRecorded`` event for this condition and a slot."""
+        """Return the fields of an ``EvaluationRecorded`` event about this condition and a slot."""
         condition = self.expression
         assert condition is not None
         return self.name, unparse(condition), value, values_read(condition, slot.ad, None, context)
 
 
 class PolicyConditions(Struct, frozen=True):
-    """The conditions of a policy, with which HTCondor queries the collector."""
+    """The conditions of a policy. HTCondor queries the collector with them."""
 
     draining: SlotCondition
     whole: SlotCondition
@@ -76,7 +76,7 @@ class PolicyConditions(Struct, frozen=True):
 
     @property
     def read(self) -> list[Expression]:
-        """Return all expressions that read a slot's ad."""
+        """Return all expressions of the policy that read slot ads."""
         conditions = (self.draining, self.whole, self.cancel, self.drain)
         expressions = [condition.expression for condition in conditions if condition is not None]
         return [expression for expression in (*expressions, self.rank) if expression is not None]
@@ -84,7 +84,9 @@ class PolicyConditions(Struct, frozen=True):
 
 def policy_conditions(policy: DefragPolicy, joins_texts: bool) -> PolicyConditions:
     """Return the conditions of a policy.
-    :param joins_texts: whether DEFRAG_WHOLE_MACHINE_EXPR is joined to the rest without parentheses (``Dialect``)
+
+    :param joins_texts: whether DEFRAG_WHOLE_MACHINE_EXPR is joined to the other conditions without parentheses
+        (``Dialect``)
     """
     ours = f'(DrainReason is undefined || DrainReason == "{policy.reason}")'
     draining = f"{_PARTITIONABLE} && Draining && {ours}"
@@ -115,8 +117,7 @@ def rank_of(slot: CandidateSlot, rank: Expression | None, context: Context) -> f
 
 
 def rank_evidence(slot: CandidateSlot, rank: Expression, context: Context) -> tuple[str, str, str, Ad]:
-    """Return the fields of an ``EvaluationRecorded`` event for a slot's rank; the slot's ad is the expression's
-    target."""
+    """Return the fields of an ``EvaluationRecorded`` event about a slot's rank. The slot's ad is TARGET."""
     value = value_text(_rank_value(slot, rank, context))
     return "DEFRAG_RANK", unparse(rank), value, values_read(rank, ClassAd(), slot.ad, context)
 
@@ -141,9 +142,10 @@ def integer_attribute(slot: CandidateSlot, name: str, context: Context) -> int:
 
 
 def candidate_slots(state: Manager, slots: SlotAds, conditions: PolicyConditions, every: bool) -> list[CandidateSlot]:
-    """Return the ads of the pool's partitionable slots, or with ``every``, of all slots. Their order breaks ties in
-    rank: slots of machines that were never drained come first, then slots by the start of their machine's last drain,
-    then by creation. (HTCondor chooses at random.)
+    """Return the ads of the pool's partitionable slots, or of all slots if ``every``.
+
+    Their order breaks ties in rank: first the slots of machines that were never drained, then slots by the start of
+    their machine's last drain, then by creation. (HTCondor breaks ties at random.)
     """
     names = _words(conditions.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
     reads_all = bool(names & DYNAMIC_REFERENCES)
@@ -157,7 +159,6 @@ def candidate_slots(state: Manager, slots: SlotAds, conditions: PolicyConditions
 
 
 def _partial_ad(slots: SlotAds, slot: Slot, names: set[str]) -> ClassAd:
-    """Return a slot's published ad with only these attributes (in lower case) and everything they read."""
     snapshot = slots.snapshot(slot)
     ad, pending, seen = ClassAd(), list(names), set(names)
     while pending:
@@ -176,5 +177,4 @@ def _partial_ad(slots: SlotAds, slot: Slot, names: set[str]) -> ClassAd:
 
 
 def _words(read: Iterable[Expression]) -> set[str]:
-    """Return all words in the expressions, in lower case, which include all names that they may read."""
     return {word.lower() for expression in read for word in _WORD.findall(unparse(expression))}

@@ -1,7 +1,7 @@
-"""A defragmentation poll: logs and carries out the decision (``choice``) with its evidence.
+"""A defragmentation poll: emits the events of the decision (``choice``), with its evidence, and carries it out.
 
-A poll's decision (``decide_poll``) depends only on the log: on the slots' published ads, the earlier polls, and the
-settings in force at that time. So it can be recomputed.
+The decision (``decide_poll``) depends only on the log: on the published slot ads, the earlier polls, and the settings
+in force at the time. So it can be recomputed from the log.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class PollDecision(Struct, frozen=True):
 
 
 def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
-    """Evaluate the policy, cancel drains and start others.
+    """Evaluate the defragmentation policy, cancel drains and begin others.
 
     :raises Refusal: if the pool does not defragment
     """
@@ -71,7 +71,7 @@ def dialect_rules(state: Manager) -> DialectRules:
 
 
 def earlier_polls(state: Manager, now: int) -> EarlierPolls:
-    """Return the polls before the given time (microseconds)."""
+    """Return the polls before the time ``now``, in microseconds."""
     return EarlierPolls(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
 
 
@@ -80,9 +80,9 @@ def decide_poll(
 ) -> PollDecision:
     """Return the decision of a poll without carrying it out.
 
-    :param advertise: returns the slots' ads
-    :param why: returns the first fields of the events, including the time in microseconds
-    :param offset: the pool's offset from UTC in seconds, as in ``context``
+    :param advertise: returns the slot ads
+    :param why: returns the first fields of the events: time in microseconds, cause and stimulus
+    :param offset: the UTC offset of ``context``, in seconds
     """
     now = why("polled")[0]
     joins_texts = state.dialect.defrag_joins_whole_machine_expr
@@ -123,14 +123,14 @@ def _with_changes(state: Manager, event: DefragPolled, decision: Decision) -> De
 
 
 class _Evidence(Struct):
-    """The evidence of a poll without duplicates. ``first`` is the log position of the first evidence event."""
+    """The evidence of a poll, without duplicates. ``first`` is the log position of the first evidence event."""
 
     why: Why
     first: int
     made: list[EvaluationRecorded] = field(default_factory=list)
 
     def take(self, name: str, text: str, value: str, read: Ad) -> tuple[int, ...]:
-        """Record an evaluation; return its log position, or an empty tuple if it read no attributes."""
+        """Record an evaluation. Return its log position, or an empty tuple if the expression read no attributes."""
         if not read:
             return ()
         note = EvaluationRecorded(*self.why("evaluated"), name, text, value, read)

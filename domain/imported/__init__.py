@@ -1,1 +1,1 @@
-"""Read and store the records of an HTCondor pool: kinds of sources, entries of job event logs, packed ads."""
+"""Read and store the records of an HTCondor pool: kinds of sources, job event log entries, packed ads."""

@@ -1,9 +1,9 @@
-"""Parse the entries of a job event log: the table of their types, and the facts that each entry contains.
+"""Parse the entries of a job event log: their types, and the facts that each entry contains.
 
-An entry's text is everything after its time: the remainder of the header line, then the lines of the body. These may
-be indented by any white space, because HTCondor's reader skips it, and terminals and mail programs convert tabs to
-blanks. ``facts`` parses the text on demand, by the shapes in ``entry_shapes.txt``. Missing or invalid parts give no
-facts; no text is an error. Facts are texts; CPU times are in microseconds. The shapes follow HTCondor's
+The text of an entry is everything after its time: the rest of the header line, then the lines of the body. These may be
+indented by any white space, because HTCondor's reader skips it, and because terminals and mail programs convert tabs to
+blanks. ``facts`` parses the text on demand, by the patterns in ``entry_shapes.txt``. Missing or invalid parts yield no
+facts, so no text is an error. Facts are strings; CPU times are in microseconds. The patterns follow HTCondor's
 ``condor_event.cpp`` (25.14), and were compared with the results of ``htcondor2.JobEventLog`` for real logs.
 """
 
@@ -16,18 +16,17 @@ from ..package_data import get_data, sections
 
 
 class EntryType(NamedTuple):
-    """A type of entry: HTCondor's name for it, and a description of what happened to the job."""
+    """A type of job event log entry: HTCondor's name for it, and a description of what happened to the job."""
 
     name: str
     words: str
 
 
-def _entry_types(data: bytes) -> dict[int, EntryType]:
-    lines = (line.split(" ", 2) for line in data.decode().splitlines() if not line.startswith("#"))
-    return {int(number): EntryType(name, description) for number, name, description in lines}
-
-
-ENTRIES: Final = _entry_types(get_data(__package__, "entry_types.txt"))
+_LINES: Final = get_data(__package__, "entry_types.txt").decode().splitlines()
+ENTRIES: Final = {
+    int(number): EntryType(name, description)
+    for number, name, description in (line.split(" ", 2) for line in _LINES if not line.startswith("#"))
+}
 """All types of entries in HTCondor 25, by number."""
 
 OF_EXECUTION_POINTS: Final = 100
@@ -35,7 +34,7 @@ OF_EXECUTION_POINTS: Final = 100
 
 
 def words_of(number: int) -> str:
-    """Return a description of a type of entry."""
+    """Return a description of the entry type with this number."""
     return ENTRIES[number].words if number in ENTRIES else f"something that is written as {number:03}"
 
 
@@ -46,7 +45,7 @@ _TABLES: Final = {
 
 
 def _shape(text: str) -> re.Pattern[str]:
-    """Compile a shape. Lines may have any indentation, matched possessively so that lookaheads see the first word."""
+    """Compile a pattern. Indentation is matched possessively, so that lookaheads see the first word of a line."""
     expanded = re.sub(r"<([A-Z]+)>", lambda part: _TABLES["parts"][part[1]], text)
     return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", expanded))
 
@@ -99,7 +98,6 @@ def facts(number: int, text: str) -> dict[str, str]:
 
 
 def _tidy(number: int, values: dict[str, str]) -> None:
-    """Convert the facts whose text in the entry differs from their value."""
     if "notes" in values:
         values["notes"] = "\n".join(line.strip() for line in values["notes"].strip().split("\n"))
         if not values["notes"]:

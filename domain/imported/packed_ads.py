@@ -1,17 +1,17 @@
-"""Pack hundreds of ads of a real pool together, to a tenth of their size; unpacking one ad takes milliseconds.
+"""Pack hundreds of ads of an HTCondor pool together, into a tenth of their size. Unpacking one ad takes milliseconds.
 
 Stored logs depend on these rules of the format:
 
 * Ads with the same attributes in the same order form a group. A group is stored by column: all values of an attribute
-together, because they compress best that way; a value that all ads have in common is stored once.
-* The columns of all groups are sorted by their attributes, joined, and compressed as one text after a line of JSON
-that describes their order.
-* The attributes read most often (``FIELDS``) are stored again in an index, so that a table of 100,000 jobs can be
-made without unpacking any ad.
+together, because they compress best that way. A value that all ads have in common is stored once.
+* The columns of all groups are sorted by their attributes, joined, and compressed as one text after a line of JSON that
+describes their order.
+* The attributes read most often (``FIELDS``) are stored again in an index, so that a table of 100,000 jobs can be made
+without unpacking any ad.
 * The same ads give the same bytes.
 
-An ad is text in the old ClassAd form, one line ``Name = expression`` per attribute. This module parses no expressions.
-It uses NamedTuples instead of attrs classes, because finding one ad takes less time than importing attrs.
+An ad is text in the old ClassAd form, with one line ``Name = expression`` per attribute. This module parses no
+expressions. It uses NamedTuples instead of attrs classes, because finding one ad takes less time than importing attrs.
 """
 
 from __future__ import annotations
@@ -61,16 +61,13 @@ _LEVEL: Final = 2
 
 
 class KeptAd(NamedTuple):
-    """An unaltered ad from a source.
+    """An unaltered ad from a source."""
 
-    ``line``: the number of the ad's first line. ``text``: the ad, without a line feed at the end. ``head``: the
-    attributes, with strings unquoted, in the line that ends an ad in a history file; the ads of epoch files have their
-    kind in ``EpochAdType``.
-    """
-
-    line: int
-    text: str
+    line: int  #: the number of the ad's first line
+    text: str  #: without a line feed at the end
     head: Mapping[str, str] = MappingProxyType({})
+    """The attributes in the line that ends an ad in a history file, with strings unquoted. In an epoch file,
+    ``EpochAdType`` is the type of the ad."""
 
 
 class PackedColumn(NamedTuple):
@@ -85,17 +82,14 @@ class PackedColumn(NamedTuple):
 
 
 class AdGroup(NamedTuple):
-    """Ads with the same attributes in the same order.
+    """Ads with the same attributes in the same order."""
 
-    ``prefixes``: the start of each line, name and " = " (empty if a line is not an attribute); the heads' prefixes come
-    last. ``own``: how many lines are in the ads, not in their heads. ``members``: the numbers of the ads. ``columns``:
-    the text after the prefixes.
-    """
-
-    prefixes: tuple[str, ...]
-    own: int
-    members: list[int]
-    columns: list[PackedColumn]
+    prefixes: tuple[
+        str, ...
+    ]  #: name and " = " of each line (empty if a line is not an attribute), then of the heads' lines
+    own: int  #: how many lines are in the ads, not in their heads
+    members: list[int]  #: the numbers of the ads
+    columns: list[PackedColumn]  #: the text after the prefixes
 
     def values_of(self, name: str) -> list[str]:
         """Return the ads' values of an attribute; an empty list if the ads do not have this attribute."""
@@ -106,7 +100,10 @@ class AdGroup(NamedTuple):
 
 
 def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tuple[bytes, bytes]:
-    """Return the packed ads and their index for ``AdsKept``. `groups`: the groups of these ads, if already known."""
+    """Return the packed ads and their index, for ``AdsKept``.
+
+    :param groups: the groups of these ads, if they are already known
+    """
     groups = grouped(ads) if groups is None else groups
     columns: list[tuple[str, int, int, PackedColumn]] = []
     indexed: dict[str, list[str]] = {}
@@ -141,16 +138,14 @@ def _indexed(prefix: str) -> str:
     return name if name in _INDEXED else ""
 
 
-# -- Grouping ----------------------------------------------------------------------------------------------------------
-
 _HEAD_LINE: Final = f"{HEAD}%s{BETWEEN}%s".__mod__
 
 
 def grouped(ads: Sequence[KeptAd]) -> list[AdGroup]:
-    """Group the ads.
+    """Group the ads by their attributes.
 
-    Splitting each line after its name would take most of an import's time, so similar ads are collected first, and
-    then compared column by column.
+    Splitting each line after its name would take most of an import's time. So similar ads are collected first, and then
+    compared column by column.
     """
     alike: dict[tuple[int, int, str, str, str], tuple[list[int], list[list[str]]]] = {}
     for number, ad in enumerate(ads):
@@ -186,8 +181,10 @@ def _prefix(line: str) -> str:
 def _columns(
     prefixes: Sequence[str], rows: Sequence[list[str]], same_prefixes: bool = False
 ) -> list[PackedColumn] | None:
-    """Return the columns of lines; None if a line does not begin with its column's prefix. `same_prefixes`: all lines
-    are known to begin with their prefixes."""
+    """Return the columns of lines; None if a line does not begin with its column's prefix.
+
+    :param same_prefixes: whether all lines are known to begin with their prefixes
+    """
     count = len(rows)
     columns = []
     for prefix, lines in zip(prefixes, zip(*rows, strict=True), strict=True):
@@ -204,7 +201,6 @@ def _columns(
 
 
 def _split_groups(own_lines: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
-    """Yield the groups of ads that looked alike but have different attributes."""
     groups: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for member, lines in zip(members, rows, strict=True):
         prefixes = next((p for p in groups if "" not in p and all(map(str.startswith, lines, p))), None)
@@ -216,7 +212,6 @@ def _split_groups(own_lines: int, members: Sequence[int], rows: Sequence[list[st
 
 
 def _compressed(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:
-    """Compress a head and columns. The head records which columns have a single value."""
     head["single"] = "".join("1" if column.single else "0" for column in columns)
     parts = [json.dumps(head, separators=(",", ":")), *(column.lines for column in columns)]
     return zlib.compress("\n".join(parts).encode("utf-8", "replace"), _LEVEL)
@@ -227,12 +222,7 @@ def _decompressed(data: bytes) -> tuple[dict[str, Any], list[str]]:
     return json.loads(head), values
 
 
-# -- Unpacking ---------------------------------------------------------------------------------------------------------
-
-
 class _Values(NamedTuple):
-    """The position of a column's first value among all values, and whether the column has a single value."""
-
     begin: int
     single: bool
 
@@ -245,10 +235,9 @@ AttributePlaces = list[list[tuple[str, _Values]]]
 
 
 class Unpacked:
-    """The ads in an event, unpacked as far as needed."""
+    """The ads in an event. Each part is unpacked when it is first needed."""
 
     def __init__(self, data: bytes) -> None:
-        """Unpack `data`, the bytes of ``AdsKept.ads``."""
         head, self.values = _decompressed(data)
         self.group_of: list[int] = head["of"]
         names: list[str] = head["names"]
@@ -272,7 +261,6 @@ class Unpacked:
             begin += 1 if single else sizes[group]
 
     def _lines(self, number: int) -> tuple[list[str], int]:
-        """Return the lines of an ad, followed by those of its head, and how many lines are the ad's own."""
         group, row, values = self.group_of[number], self.rows[number], self.values
         columns = zip(self.prefixes[group], self.columns[group], strict=True)
         return [prefix + values[column.at(row)] for prefix, column in columns], self.own_lines[group]
@@ -289,7 +277,7 @@ class Unpacked:
         return KeptAd(line, "\n".join(lines[:own]), head)
 
     def places_of(self, names: Collection[str]) -> AttributePlaces:
-        """Return the positions of some attributes in each group. Ignore case; return the names as they were passed."""
+        """Return the positions of some attributes in each group. Case is ignored; names are returned as passed."""
         requested = {name.lower(): name for name in names}
         return [
             [
@@ -316,14 +304,15 @@ def unpack_one(event: AdsKept, number: int) -> KeptAd:
 
 
 def select(event: AdsKept, names: Collection[str]) -> list[dict[str, str]]:
-    """Return some attributes of each ad in an event, like `attributes` but in a fraction of the time."""
+    """Return some attributes of each ad in an event: the result of ``attributes``, in a fraction of the time."""
     unpacked = Unpacked(event.ads)
     places = unpacked.places_of(names)
     return [unpacked.selected(number, places) for number in range(event.count)]
 
 
 def attributes(text: str, names: Collection[str]) -> dict[str, str]:
-    """Return an ad's expressions for some attributes. Ignore case; return the names as passed; omit missing ones."""
+    """Return an ad's expressions for some attributes. Case is ignored, names are returned as they were passed, and
+    missing attributes are omitted."""
     requested, pattern = _pattern(tuple(names))
     return {requested[name.lower()]: value for name, value in pattern.findall(text)}
 
@@ -334,13 +323,10 @@ def _pattern(names: tuple[str, ...]) -> tuple[dict[str, str], re.Pattern[str]]:
     return {name.lower(): name for name in names}, re.compile(rf"^({alternatives}) = (.*)$", re.M | re.I)
 
 
-# -- The index ---------------------------------------------------------------------------------------------------------
-
-
 class Index(NamedTuple):
-    """The index of packed ads: for each ad, the number of its first line and its fields; a missing value is "" or 0.
+    """The index of packed ads: for each ad, the number of its first line and its fields. A missing value is "" or 0.
 
-    ``packed`` contains the fields' expressions as they are stored, without the fields that no ad has.
+    ``packed`` contains the expressions of the fields as they are stored, without fields that no ad has.
     """
 
     lines: list[int]
@@ -387,7 +373,7 @@ class Index(NamedTuple):
 
 
 def plain(text: str) -> str:
-    """Return the value of a quoted string; return any other text unchanged."""
+    """Return the value of a quoted string. Any other text is returned unchanged."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
     return text[1:-1].replace('\\"', '"').replace("\\\\", "\\") if "\\" in text else text[1:-1]
@@ -398,7 +384,6 @@ _MAX_INTEGER: Final = 1 << 63
 
 
 def _number(text: str, times: int) -> int:
-    """Return a number multiplied by `times`, rounded; 0 if the text is not a number."""
     try:
         return int(text) * times if text.isdecimal() else round(float(text) * times)
     except (ValueError, OverflowError):
@@ -424,10 +409,10 @@ def index(event: AdsKept) -> Index:
 
 
 def _packed_index(ads: Sequence[KeptAd], indexed: Mapping[str, list[str]]) -> bytes:
-    """Pack the index of the `indexed` attributes (lower-case).
+    """Pack the index of the attributes in ``indexed`` (lower-case names).
 
-    A GlobalJobId is stored as "#" and its first part if the remainder repeats other fields. Any other value that begins
-    with "#" gets the prefix ``_VERBATIM``.
+    If the end of a GlobalJobId repeats other fields, it is stored as "#" and the rest. Any other value that begins with
+    "#" gets the prefix ``_VERBATIM``.
     """
     columns: dict[str, list[str]] = {}
     line, steps = 0, []
@@ -447,7 +432,10 @@ def _packed_index(ads: Sequence[KeptAd], indexed: Mapping[str, list[str]]) -> by
         parts = zip(columns["job"], *(columns.get(name, none) for name in ("cluster", "proc", "qdate")), strict=True)
         columns["job"] = [_shortened(job, f'#{cluster}.{proc}#{qdate}"') for job, cluster, proc, qdate in parts]
     head = {"count": len(ads), "fields": list(columns)}
-    return _compressed(head, [_column(column) for column in columns.values()])
+    return _compressed(
+        head,
+        [_column(column) for column in columns.values()],
+    )
 
 
 def _column(values: list[str]) -> PackedColumn:

@@ -1,8 +1,8 @@
-"""Define the kinds of sources of records in an HTCondor pool.
+"""The kinds of sources of records in an HTCondor pool.
 
-An import converts records to events with the facts in ``reports.txt``; the audit and ``poolbook why`` read only these
-facts. The values are texts: a job is "12.3", a claim is its public id (everything before the secret part), and an
-instant is a number of microseconds.
+An import converts records to events with the facts in ``reports.txt``, and the audit and ``poolbook why`` read only
+these facts. The values are strings: a job is "12.3", a claim is its public id (everything before the secret part), and
+an instant is a number of microseconds.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ KINDS: Final = {
 
 
 class RecordPlace(NamedTuple):
-    """The place of a record: the number of its source and the number of its (first) line."""
+    """Where a record is: the number of its source, and the number of its (first) line."""
 
     source: int
     line: int
 
     @property
     def stimulus(self) -> str:
-        """The place in the format of an event's stimulus."""
+        """Return the place in the format of an event's stimulus."""
         return f"{self.source}:{self.line}"
 
 
 def place_of(stimulus: str) -> RecordPlace | None:
-    """Return the place in the stimulus of an imported event; None for the stimulus of any other event."""
+    """Return the place that the stimulus of an imported event names; None for the stimulus of any other event."""
     source, colon, line = stimulus.partition(":")
     return RecordPlace(int(source), int(line)) if colon and source.isdecimal() and line.isdecimal() else None
 

@@ -32,7 +32,8 @@ MAX_NESTING = 62
 
 
 class _Block:
-    """An open ``if``: whether the current branch is selected, any branch was, or ``else`` was reached; and its line."""
+    """An open ``if``: whether the current branch is selected, any branch was, and ``else`` was reached; and its
+    line."""
 
     def __init__(self, selected: bool, line: int) -> None:
         self.selected = selected
@@ -42,7 +43,7 @@ class _Block:
 
 
 class Conditions:
-    """The ``if`` blocks around the current line; ``version`` is the text of CondorVersion for ``version >=``."""
+    """The ``if`` blocks around the current line. ``version`` is the text of CondorVersion, for ``version >=``."""
 
     def __init__(self, macros: Macros, version: str) -> None:
         self._macros = macros
@@ -58,7 +59,10 @@ class Conditions:
         return bool(self._blocks)
 
     def process(self, text: str, line: int) -> bool:
-        """Process a line that begins with a keyword, or return False. Raise MacroError if the line is invalid."""
+        """Process a line that begins with a keyword, and return True; return False for any other line.
+
+        :raises MacroError: if the line is invalid
+        """
         match = _KEYWORD.fullmatch(text)
         if match is None:
             return False

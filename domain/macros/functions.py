@@ -1,7 +1,6 @@
-"""Evaluate function macros: ``$INT(...)`` and the like (the manual's page "Submitting a Job").
+"""Evaluate function macros such as ``$INT(...)`` (the manual's page "Submitting a Job").
 
-An argument that is the name of a macro is replaced by its value; any other argument is a literal text.
-``random_functions`` returns the functions that draw random numbers.
+An argument that names a macro is replaced by the macro's value; any other argument is literal text.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def _resolve(macros: Macros, argument: str) -> str:
 
 
 def evaluate_text(text: str, macros: Macros | None = None) -> object:
-    """Evaluate a text as an expression, in the ad of the macros if they have one; return None if that fails."""
+    """Evaluate a text as an expression, in the ad of the macros if they have one; return None on failure."""
     try:
         expression = parse_old_value(text, strict=True)
         return expression.evaluate(None if macros is None else macros.ad, context=Context())
@@ -46,8 +45,8 @@ def evaluate_text(text: str, macros: Macros | None = None) -> object:
 
 
 def evaluate_integer(text: str, macros: Macros | None = None) -> int | None:
-    """Return the integer that a text evaluates to; truncate reals, convert booleans to 0 and 1, and clamp digits to 64
-    bits."""
+    """Return the integer that a text evaluates to. Reals are truncated, booleans become 0 and 1, and integers that
+    exceed 64 bits become the nearest 64-bit integer."""
     if (digits := _DIGITS.fullmatch(text)) is not None:
         size = min(int(digits[2][:20]), _MAX_INTEGER)
         return -size if digits[1] == "-" else size
@@ -145,7 +144,6 @@ def _file(macros: Macros, function: str, body: str) -> str:
 
 
 def _select_path_parts(path: str, function: str, macros: Macros) -> str:
-    """Return the parts of a path that ``$F[fpduwnxbqa](path)``, ``$BASENAME(path)`` or ``$DIRNAME(path)`` selects."""
     letters = _FILE_PARTS.get(function, function[1:].lower())
     quote = ("'" if "a" in letters else '"') if "q" in letters else ""
     if len(path) > 1 and path[0] == path[-1] and path[0] in "\"'":
@@ -218,7 +216,7 @@ def draw_by_text(seed: int) -> Draw:
 
 
 def draw_in_sequence(seed: int) -> Draw:
-    """Return a function that draws a new number at each call, determined by the seed."""
+    """Return a function that draws a new number at each call. The seed determines the sequence."""
     draw_count = 0
 
     def draw(text: str, limit: int) -> int:

@@ -1,7 +1,7 @@
 """Split a text into logical lines: trimmed, without comments, and with continued lines joined.
 
-Source: the manual's pages "Submit Description File Commands" and "Introduction to Configuration"; HTCondor's parser: a
-comment cannot be continued, and a comment inside a continued line is skipped.
+Source: the manual's pages "Submit Description File Commands" and "Introduction to Configuration"; HTCondor's parser for
+two rules: a comment cannot be continued, and a comment inside a continued line is skipped.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ _BLANKS = " \t\r\n\v\f"
 
 
 class Lines:
-    """The lines of a text; ``name`` is the name of its file, empty for a submit description.
+    """The lines of a text.
 
+    :param name: the name of the text's file; empty for a submit description
     :raises MacroError: if the text contains a NUL character, which ads, paths and command lines cannot contain
     """
 
@@ -99,7 +100,6 @@ def read_included(
 
 
 def _read_or_run(files: IncludedFiles, output_file: str, name: str) -> tuple[str, str]:
-    """Return the name and text of the file with a command's output; if the file is missing, run the command first."""
     if not output_file or output_file.endswith("|"):
         raise MacroError(f"include command into {output_file} : {name}: 'into' needs the name of a file")
     try:
@@ -111,7 +111,6 @@ def _read_or_run(files: IncludedFiles, output_file: str, name: str) -> tuple[str
 
 
 def _parse_options(options: str) -> tuple[bool, bool, str]:
-    """Return the options of an include: whether it is optional, whether it is a command, and the output file."""
     words = options.split()
     is_optional = words[:1] in (["ifexist"], ["ifexists"])
     remaining = words[1:] if is_optional else words

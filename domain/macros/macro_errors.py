@@ -6,7 +6,10 @@ from ..errors import PoolbookError
 
 
 class MacroError(PoolbookError):
-    """An error in a text at ``line`` (from 1; None if no single line is at fault). The message has rule and fix."""
+    """An error in a text. The message contains the rule and the fix.
+
+    :ivar line: the number of the invalid line, from 1; None if no single line is invalid
+    """
 
     def __init__(self, message: str, line: int | None = None) -> None:
         super().__init__(message if line is None else f"line {line}: {message}")

@@ -39,7 +39,7 @@ def templates_used(category: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def find_closing(text: str, position: int, depth: int = MAX_BRACKETS) -> int | None:
-    """Return the position of the bracket that closes the one at ``position``; inner brackets must be balanced."""
+    """Return the position of the bracket that closes the one at ``position``; None if the brackets are not balanced."""
     closers = {"(": ")", "[": "]"}
     open_brackets: list[str] = []
     for index in range(position, len(text)):
@@ -59,7 +59,7 @@ def insert_arguments(title: str, text: str, arguments: str) -> list[str]:
     """Return the lines of a template with its arguments inserted.
 
     :param title: the name of the template, for error messages
-    :raises MacroError: if the insertion never ends, because an argument refers to arguments
+    :raises MacroError: if the insertion does not end, because an argument refers to arguments
     """
     parts = [argument for argument in (part.strip() for part in arguments.split(",")) if argument]
     position = 0
@@ -79,7 +79,6 @@ def insert_arguments(title: str, text: str, arguments: str) -> list[str]:
 
 
 def _default_end(text: str, position: int) -> int | None:
-    """Return the position of the bracket that ends a default value, skipping pairs of brackets."""
     while (match := _BRACKET.search(text, position)) is not None:
         if match[0] == ")":
             return match.start()
@@ -100,7 +99,6 @@ def _argument(index: int, suffix: str, default: str, arguments: str, parts: list
 
 
 def _arguments_from(arguments: str, index: int) -> str:
-    """Return the text of the argument at ``index`` and all later arguments."""
     remaining = arguments
     for _ in range(index - 1):
         remaining = remaining.lstrip(", \t")

@@ -5,8 +5,8 @@ and "Introduction to Configuration" (Macros That Will Be Expanded). A variable o
 definition, which overrides an automatic variable. A value is expanded when it is used, but a reference to the name
 being defined is replaced in the definition. ``$$(...)`` is not expanded, because its value comes from the matched slot.
 
-A *template* is an expanded value that still contains the variables that differ between jobs, so 100,000 jobs need only
-one expansion and 100,000 fast formattings.
+A *template* is an expanded value in which only the variables that differ between jobs are left. So 100,000 jobs need
+only one expansion and 100,000 fast formattings.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TemplateImpossible(Exception):
 
 
 class Definition(Struct, frozen=True):
-    """A definition ``name = value``; ``line`` is None if the definition is not in the description."""
+    """A definition ``name = value``. ``line`` is None if the definition is not in the description."""
 
     name: str
     value: str
@@ -56,7 +56,7 @@ class Definition(Struct, frozen=True):
 
 
 class Macro(Struct, frozen=True):
-    """A macro in a text, from ``start`` to ``end``; ``function`` is empty for ``$(name)``."""
+    """A macro in a text, from ``start`` to ``end``. ``function`` is empty for ``$(name)``."""
 
     start: int
     end: int
@@ -66,7 +66,7 @@ class Macro(Struct, frozen=True):
 
 
 def macros_in(text: str, functions: frozenset[str]) -> Iterator[Macro]:
-    """Yield the outermost macros of a text from left to right; raise MacroError if the search takes too long."""
+    """Yield the outermost macros of a text, from left to right; raise MacroError if the text is too complex."""
     position, closing_bracket, scanned = 0, -1, 0
     while (start := _START.search(text, position)) is not None:
         position = start.end()
@@ -97,7 +97,6 @@ def _is_file_function(function: str) -> bool:
 
 
 def _find_body_end(text: str, position: int, closing_bracket: int) -> tuple[int, int | None]:
-    """Return the end of the macro body at ``position`` (its closing bracket, if any), and the start of its default."""
     end = _NAME.match(text, position).end()  # type: ignore[union-attr]
     if text[end : end + 1] != ":":
         return end, None
@@ -138,8 +137,6 @@ class Macros:
         self._draw_count = 0
         self._in_template = False
 
-    # -- definitions -------------------------------------------------------------------------------------------------
-
     def define(self, definition: Definition) -> None:
         """Add a definition; replace references to its own name with the current value."""
         key = definition.name.lower()
@@ -150,7 +147,10 @@ class Macros:
         self._expanded.clear()
 
     def append_value(self, name: str, separator: str, value: str) -> str:
-        """Return the result of ``name += value``; ``separator`` is the text between ``+`` and ``=``."""
+        """Return the result of ``name += value``.
+
+        :param separator: the text between ``+`` and ``=``
+        """
         current = self.lookup(name)
         if not current:
             return value
@@ -187,8 +187,6 @@ class Macros:
         """Return the expanded value of a name, or None if undefined; raise MacroError for a circular macro."""
         return None if self.lookup(name) is None else self._replace_dollar_macros(self._expand_name(name))
 
-    # -- expansion ---------------------------------------------------------------------------------------------------
-
     def expand(self, text: str) -> str:
         """Return a text with all macros expanded; raise MacroError for a circular macro or an invalid argument."""
         if "$" not in text:
@@ -196,7 +194,6 @@ class Macros:
         return self._replace_dollar_macros(self._expand_except_dollar(text))
 
     def _expand_except_dollar(self, text: str) -> str:
-        """Expand a text, except ``$(DOLLAR)``."""
         if "$" not in text:
             return text
         if len(self._expanding) > MAX_DEPTH:
@@ -266,7 +263,7 @@ class Macros:
         return expanded
 
     def record_draw(self) -> None:
-        """Record that a function draws a random number, so that its result is not cached or used in a template."""
+        """Record that a function draws a random number, so that its result is neither cached nor used in a template."""
         self._draw_count += 1
         if self._in_template:
             raise TemplateImpossible
@@ -284,10 +281,8 @@ class Macros:
             self._expanding.pop()
 
     def _replace_dollar_macros(self, text: str) -> str:
-        """Replace each ``$(DOLLAR)``, except after a dollar sign, because a slot's values replace ``$$(...)``."""
+        """Replace each ``$(DOLLAR)``, except after a dollar sign, because ``$$(...)`` is expanded later."""
         return _DOLLAR_MACROS.sub(lambda match: match[1] or f"${match[2] or ''}", text) if "$" in text else text
-
-    # -- templates ---------------------------------------------------------------------------------------------------
 
     def template(self, text: str, open_variables: Sequence[str]) -> list[str | int] | None:
         """Return an expanded text as literal pieces and indexes into ``open_variables``.

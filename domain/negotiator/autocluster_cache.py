@@ -28,8 +28,7 @@ _MOST_OF_MASKS = 48_000_000  # bytes
 
 @define
 class AutoclusterCache:
-    """The resource requests of a cycle by autocluster number. If an expression reads attributes of the submitter, each
-    submitter has its own requests."""
+    """The cycle's resource requests by autocluster, and also by submitter if an expression reads the submitter."""
 
     pool: PublicAds
     autoclusters: Autoclusters
@@ -87,8 +86,7 @@ class AutoclusterCache:
         return versions
 
     def find_exhausted(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
-        """Return an earlier cycle's result that no slot is left for an autocluster, if none of its inputs has changed
-        since."""
+        """Return an earlier cycle's result that no slot is left for an autocluster, if it is still valid."""
         known = self.pool.exhausted.get(number) if self.lasts else None
         same = known is not None and known.signature is self.autoclusters.signature(cluster, proc)
         return known if same else None

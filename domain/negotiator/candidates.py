@@ -19,7 +19,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct, field
 
-from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
+from ..classad import ClassAd, Context, Expression, unparse
+from ..classad.analysis import value_or_error
 from ..classad.columnar import JOB, SLOT
 from ..classad.evidence import CALL, UNSCOPED, Read, names_in
 from ..classad.tree import Literal
@@ -34,8 +35,8 @@ _MAX_CACHED_RANKS: Final = 16
 """The maximum number of ranks of all slots that are cached between cycles."""
 LEAST: Final = -1.7976931348623157e308
 """The rank for a value that is not a number: HTCondor's -DBL_MAX."""
-NOBODY, RANK, PRIORITY = "", "rank", "priority"
-_STATES: Final = {NOBODY: 2, RANK: 1, PRIORITY: 0}
+UNCLAIMED, RANK, PRIORITY = "", "rank", "priority"
+_STATES: Final = {UNCLAIMED: 2, RANK: 1, PRIORITY: 0}
 
 Floats = npt.NDArray[np.float64]
 Key = tuple[float, float, float, int, float, int]
@@ -79,10 +80,7 @@ def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, conte
     """Return the number that an expression evaluates to; NaN if it is not a number."""
     if expression is None:
         return nan
-    try:
-        value = expression.value if type(expression) is Literal else expression.evaluate(my, target, context)
-    except EvaluationError:
-        return nan
+    value = expression.value if type(expression) is Literal else value_or_error(expression, my, target, context)
     return float(value) if isinstance(value, int | float) else nan
 
 
@@ -137,16 +135,13 @@ class Ranks(Struct):
     _reads: dict[str, tuple[str, ...]] = field(default_factory=dict)
     _names: dict[int, tuple[Expression, set[Read]]] = field(default_factory=dict)
 
-    def names(self, job: ClassAd) -> tuple[str, str, str]:
-        """Return the names of the three ranks for a job."""
-        rank, pre, post = job.get("Rank"), self.rules.pre_job_rank, self.rules.post_job_rank
-        job_name = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job, JOB)
-        return self._optional_name("pre", pre, job), job_name, self._optional_name("post", post, job)
-
     def names_of(self, request: ResourceRequest) -> tuple[str, str, str]:
-        """Return the rank names of a request. They are computed on first use, because most requests get no slot."""
+        """Return the names of the three ranks for a request, computed on first use: most requests get no slot."""
         if request.ranks is None:
-            request.ranks = self.names(request.job)
+            job, pre, post = request.job, self.rules.pre_job_rank, self.rules.post_job_rank
+            rank = job.get("Rank")
+            job_name = "" if rank is None or isinstance(rank, Literal) else self._name("job", rank, job, JOB)
+            request.ranks = self._optional_name("pre", pre, job), job_name, self._optional_name("post", post, job)
         return request.ranks
 
     def _optional_name(self, what: str, expression: Expression | None, job: ClassAd) -> str:
@@ -200,8 +195,7 @@ class Ranks(Struct):
         return known[1]
 
     def of(self, name: str, job: ClassAd, among: RowNumbers | None = None) -> Floats | None:
-        """Return a rank's values for all slots, or only for the slots in the rows ``among``. Return None if all values
-        are equal."""
+        """Return a rank's values for all slots, or for those in the rows ``among``; None if all values are equal."""
         if not name:
             return None
         known = self.values.get(name)
@@ -283,7 +277,6 @@ def _behind(columns: list[Floats], rows: RowNumbers, last: int) -> Mask:
 
 
 def _best(columns: list[Floats], rows: RowNumbers, count: int) -> RowNumbers:
-    """Return the first ``count`` rows in the order by these columns, unsorted."""
     if len(rows) <= 2 * count:
         return rows
     certain = []
@@ -298,8 +291,7 @@ def _best(columns: list[Floats], rows: RowNumbers, count: int) -> RowNumbers:
 
 
 def _sorted(columns: list[Floats], rows: RowNumbers) -> RowNumbers:
-    """Sort rows by several columns, largest values first. Earlier columns take precedence, and equal rows keep their
-    order."""
+    """Sort rows by several columns, largest values first. Earlier columns take precedence; the sort is stable."""
     for values in reversed(columns):  # each sort preserves the order of equal elements
         cells = values[rows]
         if len(cells) and cells.min() != cells.max():
@@ -343,8 +335,7 @@ def is_published(name: str) -> bool:
 
 
 def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[str]) -> None:
-    """Set the attributes in ``read`` (lower-case names) that describe a slot's current user, in the ads of all
-    slots."""
+    """Set the attributes in ``read`` (lower-case names) about the slots' current users in the slot ads."""
     published = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (published or accounts.rules.cross_slot_prios):
         return

@@ -8,7 +8,7 @@ from math import inf
 import numpy as np
 from attrs import define, field
 
-from ..classad import ClassAd, Expression, parse
+from ..classad import ClassAd, Expression
 from ..classad.columns import OTHER
 from ..classad.matching import is_satisfied
 from ..classad.tree import Literal
@@ -32,10 +32,7 @@ from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .negotiator_settings import Negotiator
 from .pslot_preemption import PslotPreemption
 from .share_limits import SpinLimits
-from .slot_table import Mask, PublicAds, RowNumbers
-
-_RANK_OF = parse("MY.Rank")
-_NOBODY = ClassAd()
+from .slot_table import NO_JOB, SLOT_RANK, Mask, PublicAds, RowNumbers
 
 
 @define
@@ -80,7 +77,7 @@ class ClaimedSlots:
         kinds = column.kinds[rows] if isinstance(column.kinds, np.ndarray) else np.array(column.kinds)
         if (kinds == OTHER).any():
             return True
-        values = self.pool.table.of_slots(_RANK_OF, _NOBODY, rows)
+        values = self.pool.table.of_slots(SLOT_RANK, NO_JOB, rows)
         return bool((values > self.pool.ranks[rows]).any())
 
     def is_within_group(self, account: CycleSubmitter, row: int) -> bool:
@@ -117,8 +114,7 @@ class ClaimedSlots:
         return None
 
     def _find(self, request: ResourceRequest, account: CycleSubmitter) -> PreemptableSlots:
-        """Return the claimed slots that the submitter's job may preempt, and count why it may not preempt the
-        others."""
+        """Return the claimed slots that the submitter's job may preempt, and count why it may not preempt others."""
         pool, table = self.pool, self.pool.table
         rows = np.flatnonzero(request.match & self.mask)
         usage_changes = self.accounts.usage_changes
@@ -133,7 +129,7 @@ class ClaimedSlots:
         if not self.rules.stable:
             self.publish()
         job = ClassAd(ephemeral(account, self.accounts), request.job)
-        values, current = table.of_slots(_RANK_OF, job, rows), pool.ranks[rows]
+        values, current = table.of_slots(SLOT_RANK, job, rows), pool.ranks[rows]
         values = np.where(np.isnan(values), np.nan, values)
         with np.errstate(invalid="ignore"):
             has_rank_preemption, no_worse = values > current, values >= current

@@ -27,7 +27,6 @@ class CycleSubmitter:
     ceiling: float
     group: int = 0  #: the index of its group in the tree of accounting groups
     idle: int = 0
-    starvation: float = 0.0
 
 
 @define
@@ -93,8 +92,6 @@ class CycleSubmitters:
             self.changed_usage[before.name] = before
         self.usage_changes += 1
 
-    # Accounting groups
-
     def group_index(self, name: str) -> int:
         """Return the index of a submitter's accounting group in the tree."""
         index = self.group_indexes.get(name)
@@ -103,8 +100,7 @@ class CycleSubmitters:
         return index
 
     def of_group(self, whose: str, name: str) -> dict[str, object]:
-        """Return the ad attributes about a submitter's accounting group, with this prefix; empty if there are no
-        groups."""
+        """Return the ad attributes about a submitter's accounting group, with this prefix; empty without groups."""
         if not self.rules.tree.divides:
             return {}
         node = self.nodes[self.group_index(name)]

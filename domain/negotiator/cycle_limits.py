@@ -8,7 +8,6 @@ each mention of a limit separately if a job names the limit twice. So it may exc
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
 
 import numpy as np
@@ -52,8 +51,7 @@ class CycleLimits(Struct):
         return self._jobs.get(number) is not None
 
     def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
-        """Return the concurrency limits that an autocluster's jobs use, of which this job is one; None if they use
-        none."""
+        """Return the concurrency limits that an autocluster's jobs use, such as this job; None if they use none."""
         if number not in self._jobs:
             text = cluster.requested_value(proc, LIMITS)
             self._jobs[number] = self._read(text, cluster, proc) if text else None
@@ -77,8 +75,6 @@ class CycleLimits(Struct):
         return JobLimits(None, limits.uses, limits.use_indexes)
 
     def _fixed(self, value: object) -> JobLimits | None:
-        """Return the concurrency limits named in a value. As in HTCondor, a value that is not a string uses no
-        limits."""
         return JobLimits(self._use_of(value)) if isinstance(value, str) and value else None
 
     def _by_slots(self, meaning: Expression, job: ClassAd) -> JobLimits:
@@ -124,19 +120,10 @@ class CycleLimits(Struct):
         limit = self._limits.get(name)
         if limit is None:
             if self._units_held is None:
-                self._units_held = limits_held(self.state.limits_in_use)
+                self._units_held = {}
+                for text, count in self.state.limits_in_use.items():
+                    for used, units in requested_amounts(text):
+                        self._units_held[used] = self._units_held.get(used, 0) + units * count
             maximum = maximum_amount(self.state.settings, name)
             limit = self._limits[name] = Limit(name, maximum, maximum - self._units_held.get(name, 0))
         return limit
-
-
-def limits_held(in_use: Mapping[str, int]) -> dict[str, Amount]:
-    """Return the units of each concurrency limit in use, by name.
-
-    :param in_use: the number of matches and claims for each ConcurrencyLimits text
-    """
-    amounts: dict[str, Amount] = {}
-    for text, count in in_use.items():
-        for name, units in requested_amounts(text):
-            amounts[name] = amounts.get(name, 0) + units * count
-    return amounts

@@ -90,8 +90,6 @@ class EqualPriorityGroups:
         else:
             self.with_several_autoclusters[name] = None
 
-    # Reasons for members with one autocluster
-
     def autoclusters(self, excluded: Container[str]) -> Iterator[tuple[int, str]]:
         """Yield the members' autoclusters, each with one of its members. Members in ``excluded`` are ignored."""
         for autocluster, names in self._by_autocluster.items():
@@ -149,8 +147,7 @@ class SubmitterOrder:
         return len(self._groups.members) + len(self._single)
 
     def share(self, key: PriorityKey) -> float:
-        """Return the share of the pool of each submitter with this key. Shares are inversely proportional to effective
-        priorities."""
+        """Return the pool share of each submitter with this key, which is inverse to its effective priority."""
         return self._worst / (key.priority * self._share_sum)
 
     def slice(self, key: PriorityKey) -> float:
@@ -176,8 +173,6 @@ class SubmitterOrder:
     def _turns(self, key: PriorityKey, names: Iterable[str]) -> Iterator[_Turn]:
         turn = self._turn_key(key)
         return ((*turn, name) for name in names)
-
-    # Submitters that are not served
 
     def remaining_singles(self, individual_names: Iterable[str]) -> list[str]:
         """Return the remaining submitters that belong to no group or are in ``individual_names``, in order."""

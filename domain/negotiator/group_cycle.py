@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
 import numpy as np
@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 from ..classad import Context
 from ..events import GroupQuota
-from ..state.cluster import IDLE, Cluster
+from ..state.cluster import IDLE
 from ..state.state import Manager
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .group_demand import weight_of
@@ -34,10 +34,6 @@ class Budget(Struct, frozen=True):
     def room(self) -> float:
         """Return the number of cores left."""
         return inf if self.node is None else max(0.0, self.limit - self.node.usage)
-
-    def strict_room(self) -> float:
-        """Return the number of cores left if no match may exceed the budget; otherwise infinity."""
-        return self.room() if self.strict else inf
 
     def is_spent(self) -> bool:
         return self.node is not None and self.node.usage >= self.limit
@@ -81,19 +77,15 @@ class GroupTurns(Struct):
                 node.demand += record.weighted_in_use / 1000 if weighted else record.slots
         for name, cores in cores_promised.items():
             nodes[accounts.group_index(name)].take(round(cores * 1000))
-        for cluster, proc in self._begun():  # the slots of these jobs are included above
-            nodes[accounts.group_index(cluster.submitter)].demand -= weight_of(cluster, proc) if weighted else 1
+        for number, proc in self.state.ready_claims.values():  # the slots of these idle jobs are included above
+            cluster = self.state.clusters.get(number)
+            if cluster is not None and not cluster.is_local and proc in cluster and cluster.status[proc] == IDLE:
+                nodes[accounts.group_index(cluster.submitter)].demand -= weight_of(cluster, proc) if weighted else 1
         for node in nodes:
             node.served_at = self.state.remainders.get(node.name, 0)
         assign(nodes[0], self.total, oversubscribes(self.rules.quotas, self.state.dialect))
         self.quotas = logged_quotas(nodes)
         self.reasons.quota_of = self.quota_of
-
-    def _begun(self) -> Iterator[tuple[Cluster, int]]:
-        for number, proc in self.state.ready_claims.values():
-            cluster = self.state.clusters.get(number)
-            if cluster is not None and not cluster.is_local and proc in cluster and cluster.status[proc] == IDLE:
-                yield cluster, proc
 
     def run(
         self, everyone: RowNumbers, table: SubmitterTable, share: Share, ends: Callable[[], bool], context: Context
@@ -113,7 +105,7 @@ class GroupTurns(Struct):
 
         rounds = Rounds(
             self.accounts.nodes, rules.quotas, self.total, rules.use_slot_weights, rules.consider_preemption, dialect,
-            context, serve, self._note_refused_group, ends, self._waits,
+            context, serve, self._note_refused_group, ends, lambda node: node.number in self._members,
         )  # fmt: skip
         rounds.run()
         self.remainders = rounds.served
@@ -135,11 +127,6 @@ class GroupTurns(Struct):
             regroup[0] = False
             self._members[0] = np.concatenate([own, everyone[regroup[groups]]])
 
-    # Turns
-
-    def _waits(self, node: Node) -> bool:
-        return node.number in self._members
-
     def _serve(self, node: Node, cores: float, share: Share, strict: bool) -> None:
         regroups = not node.number and node.group.autoregroup
         self.pies += 1
@@ -154,8 +141,6 @@ class GroupTurns(Struct):
 
     def _note_refused_group(self, node: Node) -> None:
         self.limits[node.number] = node.allocated
-
-    # Reports
 
     def report_used_up_quotas(self) -> None:
         """For each group without remaining quota, report that the quota stopped the group's remaining submitters."""

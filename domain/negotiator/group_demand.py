@@ -15,8 +15,7 @@ _REQUEST = "RequestCpus"
 
 
 def weight_of(cluster: Cluster, proc: int) -> float:
-    """Return the access point's estimate of the weight of the slot that a job will get: the cores that the job
-    requests."""
+    """Return the access point's estimate of the weight of a job's future slot: the cores that the job requests."""
     text = cluster.value(proc, _REQUEST)
     return float(text) if text.isascii() and text.isdecimal() else _evaluated(text, cluster, proc)
 
@@ -33,7 +32,6 @@ def _evaluated(text: str, cluster: Cluster, proc: int) -> float:
 
 @lru_cache(maxsize=1024)
 def _constant(text: str) -> float | None:
-    """Return the value of an expression that reads no attributes; None if it reads any."""
     parsed = parse_cached(text)
     if parsed is None:
         return 1.0

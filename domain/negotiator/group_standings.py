@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ..classad import Context, EvaluationError, Expression
+from ..classad import Context
+from ..classad.evidence import truth_of
 from ..events import Ad
 from ..state.caches import ad_of
 from ..state_machines import Dialect
@@ -44,16 +45,8 @@ def pool_size(slots: Iterable[tuple[Ad, float]], rules: Negotiator, now: int) ->
     """
     constraints = [text for text in (rules.slot_constraint, rules.poolsize_constraint) if text is not None]
     context = Context(now=now)
-    weights = (weight for ad, weight in slots if all(_true(text, ad, context) for text in constraints))
+    weights = (weight for ad, weight in slots if all(truth_of(text, ad_of(ad), None, context) for text in constraints))
     return float(sum(weights)) if rules.use_slot_weights else float(len(list(weights)))
-
-
-def _true(constraint: Expression, ad: Ad, context: Context) -> bool:
-    try:
-        value = constraint.evaluate(ad_of(ad), None, context)
-    except EvaluationError:
-        return False
-    return isinstance(value, int | float) and value != 0
 
 
 def group_standings(

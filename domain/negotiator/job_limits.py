@@ -28,8 +28,7 @@ class Limit(Struct):
 
 
 class Latest(Struct):
-    """The use that was requested last. Consecutive jobs usually use the same limits, so the units are subtracted once
-    for all of them."""
+    """The use that was requested last. Its units are subtracted once for all consecutive jobs with this use."""
 
     use: ConcurrencyUse | None = None
 
@@ -88,8 +87,7 @@ class JobLimits(Struct):
         return self.always is None or self.always.fits()
 
     def allows(self, row: int) -> bool:
-        """Check whether the limits allow one more job on the slot in this row. A rejection holds for the whole
-        cycle."""
+        """Check whether the limits allow a job on the slot in this row. A rejection holds for the whole cycle."""
         if self.always is not None:
             return True
         use_index = self.use_indexes[row]

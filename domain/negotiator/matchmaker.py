@@ -12,7 +12,7 @@ from math import inf, isnan
 import numpy as np
 from attrs import define, field, frozen
 
-from ..classad import ClassAd, Context, Expression, parse
+from ..classad import ClassAd, Context, Expression
 from ..events import Match
 from ..names import dynamic_name
 from ..state.caches import Caches
@@ -20,7 +20,7 @@ from ..state.cluster import Cluster
 from ..state.state import Manager
 from .candidates import (
     LEAST,
-    NOBODY,
+    UNCLAIMED,
     Key,
     Ranks,
     ResourceRequest,
@@ -36,10 +36,8 @@ from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .negotiator_settings import Negotiator
 from .pslot_preemption import Offer, PslotPreemption, Remainder, Remainders
 from .share_limits import EASING, QUOTA, SpinLimits
-from .slot_table import Mask, PublicAds
+from .slot_table import CPUS, NO_JOB, Mask, PublicAds
 
-_RANK_OF, _CPUS = parse("MY.Rank"), parse("Cpus")
-_NOBODY = ClassAd()
 NEEDED = ("Cpus", "Memory")
 """Resources of which every job takes at least 1."""
 
@@ -101,8 +99,7 @@ class Matchmaker:
         return self.claimed.has_rank_preemption
 
     def weigh_slots(self) -> tuple[float, float]:
-        """Compute the slots' weights. Return the cores of all slots, and the fewest cores that a match may use: one
-        core of a partitionable slot."""
+        """Compute the slots' weights. Return the cores of all slots, and the fewest cores that a match may use."""
         pool, rules = self.pool, self.rules
         weights = pool.weights if rules.use_slot_weights else np.full(len(pool.names), 1000)
         self._weights = self.claimed.weights = (weights / 1000).tolist()
@@ -111,7 +108,7 @@ class Matchmaker:
         self.lightest_slot = float(weights[matching].min()) / 1000 if matching.any() else inf
         lightest = weights
         if rules.use_slot_weights and pool.shared.any():
-            cores = pool.table.of_slots(_CPUS, _NOBODY)
+            cores = pool.table.of_slots(CPUS, NO_JOB)
             lightest = np.where(pool.shared & (cores > 1), weights / np.where(cores > 1, cores, 1.0), weights)
         self.lightest = float(lightest[matching].min()) / 1000 if matching.any() else inf
         return self.total, self.lightest
@@ -134,10 +131,9 @@ class Matchmaker:
         return self._weights[row]
 
     def _select(self, constraint: Expression | None) -> Mask:
-        """Return a mask of the slots for which a constraint is true."""
         if constraint is None:
             return np.ones(len(self.pool.names), bool)
-        return is_true(self.pool.table.of_slots(constraint, _NOBODY))
+        return is_true(self.pool.table.of_slots(constraint, NO_JOB))
 
     def publish(self) -> None:
         """Set the attributes about the slots' current users in the slot ads that this cycle reads."""
@@ -154,8 +150,6 @@ class Matchmaker:
         """Check whether any slot that matches the request is still available."""
         free = bool((request.match & (self.free | self.claimed.mask)).any())
         return free or (self.pslots is not None and self.pslots.has_available_slot(self.free))
-
-    # The best slot
 
     def best(
         self,
@@ -185,8 +179,6 @@ class Matchmaker:
         limits.take(choice.cores, choice.reason, bool(choice.reason) and self.claimed.is_within_group(user, choice.row))
         return choice
 
-    # Unclaimed slots
-
     def _forbids_free(self, request: ResourceRequest, limits: SpinLimits) -> bool:
         """Check whether the quota of the submitter's group allows no unclaimed slot at all."""
         if limits.capped != QUOTA and limits.quota == inf:
@@ -198,7 +190,6 @@ class Matchmaker:
         return forbids
 
     def _extend_free_rows(self, request: ResourceRequest) -> bool:
-        """Extend the request's free slots by the next part of the order; return False if there is no more."""
         if request.parts is None:
             request.parts = self.ranks.parts(request, self.free)
         part = next(request.parts, None)
@@ -219,7 +210,6 @@ class Matchmaker:
         return cut_slot if cut_slot is not None and cut_slot[0] < key else (key, first)
 
     def _first_free(self, request: ResourceRequest, limits: SpinLimits) -> int:
-        """Return the row of the first free slot that the limits permit; -1 if there is none."""
         free, shared, weights = self.free, self.pool.shared, self._weights
         at = request.index
         while True:
@@ -237,7 +227,7 @@ class Matchmaker:
                 is_gone = True  # it is in ``cut_slots`` if enough of it is left
             elif request.limits is not None and not request.limits.allows(row):
                 is_gone = True
-            elif limits.permits(self._cores_of(row, request) if shared[row] else weights[row], NOBODY):
+            elif limits.permits(self._cores_of(row, request) if shared[row] else weights[row], UNCLAIMED):
                 return row
             else:
                 is_gone = False  # a slot that is only forbidden by limits may be taken later
@@ -246,15 +236,14 @@ class Matchmaker:
             at += 1
 
     def _key(self, request: ResourceRequest, row: int) -> Key:
-        """Return the sort key of an unclaimed slot. It is computed only if it must be compared with another slot's
-        key."""
+        """Return the sort key of an unclaimed slot, computed only if it must be compared with another slot's key."""
         if not request.cut_slots and not self.claimed.count and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, row
         remainder = self.remainders.by_row.get(row)
         version = 0 if remainder is None else remainder.version
         if request.cached_key is None or request.cached_key[:2] != (row, version):
             ad = remainder.ad if remainder is not None else self.pool.table.ad(row)
-            request.cached_key = row, version, key_of(*self._scalar_ranks(request.job, ad), NOBODY, LEAST, row)
+            request.cached_key = row, version, key_of(*self._scalar_ranks(request.job, ad), UNCLAIMED, LEAST, row)
         return request.cached_key[2]
 
     def _scalar_ranks(self, job: ClassAd, ad: ClassAd) -> tuple[float, float, float]:
@@ -274,14 +263,13 @@ class Matchmaker:
         return self.remainders.cores(self.remainders.of(row), amounts, self.rules.use_slot_weights)
 
     def _follow_cuts(self, request: ResourceRequest) -> None:
-        """Rank the slots again from which matches have cut resources since this request was last considered, because
-        such a slot may now rank higher."""
+        """Rank slots again that matches have cut since this request was last considered: they may rank higher now."""
         for row in dict.fromkeys(self._cuts[request.cuts :]):
             if not request.match[row] or not self.free[row] or self._amounts(row, request) is None:
                 continue
             remainder = self.remainders.of(row)
             if request.planned.plan.still_matches(row, remainder.ad, frozenset(map(str.lower, remainder.resources))):
-                key = key_of(*self._scalar_ranks(request.job, remainder.ad), NOBODY, LEAST, row)
+                key = key_of(*self._scalar_ranks(request.job, remainder.ad), UNCLAIMED, LEAST, row)
                 heapq.heappush(request.cut_slots, (key, remainder.version))
         request.cuts = len(self._cuts)
 
@@ -295,7 +283,7 @@ class Matchmaker:
                 heapq.heappop(request.cut_slots)  # it is in the heap a second time, with its current rank
             elif request.limits is not None and not request.limits.allows(row):
                 heapq.heappop(request.cut_slots)
-            elif limits.permits(self._cores_of(row, request), NOBODY):
+            elif limits.permits(self._cores_of(row, request), UNCLAIMED):
                 best = (key, row)
                 break
             else:
@@ -310,8 +298,10 @@ class Matchmaker:
         name = self.pool.names[row]
         if not self.pool.shared[row]:
             self.free[row] = False
-            weight, limits, regroups = self._weights[row], _take_limits(request, row), self._regroups
-            choice = Choice(cluster, proc, name, name, NOBODY, weight, request, row, limits=limits, regrouped=regroups)
+            weight, limits, regroups = self._weights[row], _take_limits(request, row), self.accounts.regrouping
+            choice = Choice(
+                cluster, proc, name, name, UNCLAIMED, weight, request, row, limits=limits, regrouped=regroups
+            )
             return self._add_choice(choice, account)
         amounts = self._amounts(row, request)
         assert amounts is not None
@@ -321,15 +311,24 @@ class Matchmaker:
         remainder.take(amounts)
         part, limits = self._record_cut(name, row, remainder), _take_limits(request, row)
         choice = Choice(
-            cluster, proc, name, part, NOBODY, cores, request, row, ranked, limits, regrouped=self._regroups
+            cluster,
+            proc,
+            name,
+            part,
+            UNCLAIMED,
+            cores,
+            request,
+            row,
+            ranked,
+            limits,
+            regrouped=self.accounts.regrouping,
         )
         return self._add_choice(choice, account)
 
     def _record_cut(self, name: str, row: int, remainder: Remainder) -> str:
-        """Record that a match cut resources from a partitionable slot; return the slot name for the match."""
         self._cuts.append(row)
         enough = all(remainder.resources.get(name, 1) >= 1 for name in NEEDED)  # else there is too little for any job
-        self.free[row] = enough and self.remainders.can_match_again(remainder)
+        self.free[row] = enough and (remainder.carver.has_consumption_policy or not self.remainders.once)
         if not self.state.dialect.informs_startd_of_matches:
             return name  # the startd carves the dynamic slot on the claim
         part = dynamic_name(name, self._names)
@@ -347,13 +346,9 @@ class Matchmaker:
         limits = _take_limits(request, row)
         choice = Choice(
             cluster, proc, name, part, offer.reason, offer.cores, request, row, offer.key, limits, parts, offer.rest.ad,
-            self._regroups,
+            self.accounts.regrouping,
         )  # fmt: skip
         return self._add_choice(choice, account)
-
-    @property
-    def _regroups(self) -> bool:
-        return self.accounts.regrouping
 
     def _add_choice(self, choice: Choice, account: CycleSubmitter, before: CycleSubmitter | None = None) -> Choice:
         self.choices.append(choice)
@@ -365,15 +360,12 @@ class Matchmaker:
     ) -> Choice:
         row = key[5]
         before, name, cores = self.claimed.take(row), self.pool.names[row], self._weights[row]
-        limits, regroups = _take_limits(request, row), self._regroups
+        limits, regroups = _take_limits(request, row), self.accounts.regrouping
         choice = Choice(cluster, proc, name, name, reason, cores, request, row, key, limits, regrouped=regroups)
         return self._add_choice(choice, account, before)
 
-    # The results
-
     def matches_whole(self) -> bool:
-        """Check whether any match names a partitionable slot, so that a dynamic slot is carved when the slot is
-        claimed."""
+        """Check whether any match names a partitionable slot, from which a dynamic slot is carved on the claim."""
         return bool(self._cuts) and not self.state.dialect.informs_startd_of_matches
 
     def matches(self) -> tuple[Match, ...]:
@@ -385,7 +377,7 @@ class Matchmaker:
         for numbers in by_request.values():
             request = self.choices[numbers[0]].request
             rows = np.array([self.choices[number].row for number in numbers])
-            rank = job_rank(np.array([number_of(request.job.get("Rank"), request.job, _NOBODY, self.context)]))
+            rank = job_rank(np.array([number_of(request.job.get("Rank"), request.job, NO_JOB, self.context)]))
             values = [self.ranks.of(name, request.job, rows) for name in self.ranks.names_of(request)]
             pairs = zip((0.0, float(rank[0]), 0.0), values, strict=True)
             columns = [[same] * len(numbers) if cells is None else cells.tolist() for same, cells in pairs]
@@ -402,7 +394,6 @@ class Matchmaker:
         return tuple(match for match in matches if match is not None)
 
     def _logged_ranks(self, ranks: tuple[float, float, float], last: float) -> tuple[tuple[float, float, float], float]:
-        """Replace the values of ranks without an expression by 0."""
         rules = self.rules
         pre = 0.0 if rules.pre_job_rank is None else ranks[1]
         post = 0.0 if rules.post_job_rank is None else ranks[2]

@@ -41,10 +41,6 @@ def _meaning(text: str) -> Expression | None:
     return parse_cached(text) if text.strip() else None
 
 
-def _number_in(text: str) -> float:
-    return float(text or 0)
-
-
 @frozen
 class Negotiator:
     """The settings in force; ``domain/state/settings.txt`` explains them. An expression that is not set is None."""
@@ -66,7 +62,7 @@ class Negotiator:
     preemption_rank_stable: bool = field(metadata=setting("PREEMPTION_RANK_STABLE", _truth))
     allow_pslot_preemption: bool = field(metadata=setting("ALLOW_PSLOT_PREEMPTION", _truth))
     match_limits: bool = field(metadata=setting("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS", _truth))
-    most_matches: float = field(metadata=setting("MAX_CONCURRENT_UPLOADS_PER_USER", _number_in))
+    most_matches: float = field(metadata=setting("MAX_CONCURRENT_UPLOADS_PER_USER", lambda text: float(text or 0)))
     tree: GroupTree  #: the accounting groups
     quotas: QuotaRules
     accounting: AccountantSettings
@@ -248,7 +244,6 @@ _OWN: Final = "NEGOTIATOR."
 
 
 def _limits(configuration: Configuration) -> Ad:
-    """Return the concurrency limits in a configuration, in upper case, because HTCondor ignores their case."""
     from ..config import is_known
 
     limits: Ad = {}

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from attrs import define, evolve, field, frozen
 
-from ..classad import ClassAd, Context, EvaluationError, parse, symmetric_match
+from ..classad import ClassAd, Context, EvaluationError, symmetric_match
 from ..classad.columns import OTHER
 from ..names import SlotName
 from ..ports.slot_ads import SlotCarver
@@ -25,12 +25,10 @@ from ..state.state import Manager
 from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .negotiator_settings import Negotiator
-from .slot_table import Mask, PublicAds, RowNumbers
+from .slot_table import NO_JOB, SLOT_RANK, Mask, PublicAds, RowNumbers
 
-_RANK_OF = parse("MY.Rank")
 _USER = "various_dSlot_users"
 """The RemoteUser of a partitionable slot while it is ranked with the resources of its dynamic slots."""
-_NOBODY = ClassAd()
 Ranks = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
 """NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK for a job and a slot's ad."""
 Behind = Callable[[CycleSubmitter, RowNumbers], Mask]
@@ -50,8 +48,6 @@ class Offer:
 
 @define
 class _Offers:
-    """The offers for a submitter's jobs of one autocluster, best first."""
-
     offers: list[Offer]
     usage_changes: int  #: the value of ``CycleSubmitters.usage_changes`` when the offers were computed
     index: int = 0
@@ -82,8 +78,7 @@ class PslotPreemption:
 
     @classmethod
     def carved(cls, pool: PublicAds) -> Mask:
-        """Return a mask of the dynamic slots that their partitionable slots list. None of them is preempted on its
-        own."""
+        """Return a mask of the dynamic slots that partitionable slots list, none of which is preempted on its own."""
         return np.array([slot.kind == "dynamic" and pool.ads.has_rollup(slot) for slot in pool.slots], bool)
 
     def __attrs_post_init__(self) -> None:
@@ -107,7 +102,7 @@ class PslotPreemption:
         if (kinds == OTHER).any():
             return True
         least = np.array([self.pool.ranks[rows[0]] for rows in self.dynamic_rows.values()])
-        return bool((self.pool.table.of_slots(_RANK_OF, _NOBODY, parents) > least).any())
+        return bool((self.pool.table.of_slots(SLOT_RANK, NO_JOB, parents) > least).any())
 
     def has_available_slot(self, free: Mask) -> bool:
         """Check whether any partitionable slot is still available together with its dynamic slots."""
@@ -158,7 +153,7 @@ class PslotPreemption:
         if not parents:
             return []
         job = ClassAd(ephemeral(account, self.accounts), request.job)
-        values = self.pool.table.of_slots(_RANK_OF, job, np.array(parents))
+        values = self.pool.table.of_slots(SLOT_RANK, job, np.array(parents))
         ranked = list(zip(parents, np.where(np.isnan(values), 0.0, values).tolist(), strict=True))
         dynamic_rows = [(row, rank) for parent, rank in ranked for row in self.dynamic_rows[parent] if not over]
         equal_rows = [row for row, rank in dynamic_rows if self.pool.ranks[row] == rank]
@@ -260,10 +255,6 @@ class Remainders:
         remainder = self.by_row.get(row)
         return 0 if remainder is None else remainder.version
 
-    def can_match_again(self, remainder: Remainder) -> bool:
-        """Check whether a slot that was cut may be matched again in this cycle."""
-        return remainder.carver.has_consumption_policy or not self.once
-
     def cores(self, slot: Remainder, amounts: Mapping[str, int], weighted: bool) -> float:
         """Return the weight of a dynamic slot with these resource amounts: its SlotWeight, which is Cpus by default.
         Under a consumption policy, this is the decrease of the partitionable slot's weight, even if slot weights are
@@ -281,7 +272,6 @@ class Remainders:
         return round((self._weight({}, slot) - self._weight(resources, slot)) * 1000) / 1000
 
     def _weight(self, amounts: Mapping[str, int], slot: Remainder) -> float:
-        """Return the SlotWeight of a slot with these amounts of its resources."""
         try:
             value = ClassAd(amounts, slot.ad).eval("SlotWeight", None, self.context)
         except EvaluationError:

@@ -10,7 +10,6 @@ from attrs import define, field, frozen
 from msgspec.structs import replace
 
 from ..events import Clause, Denied, Unmatched
-from ..requests.idle_jobs import IdleJobs
 from ..state.cluster import Cluster
 from .autocluster_cache import AutoclusterCache
 from .candidates import ResourceRequest
@@ -26,8 +25,6 @@ from .waiting_submitters import WaitingSubmitters
 
 @frozen
 class _Counts:
-    """The slots for one autocluster, after the cycle's matches."""
-
     left: bool  #: whether any slot is still available
     all_slots: SlotCounts
     free: int  #: the number of matching free slots
@@ -57,8 +54,7 @@ def is_logged(reason: Unmatched, before: Unmatched | None, submitter: str) -> bo
 
 @define
 class Reasons:
-    """The rejections of one cycle. ``stopped`` is the limit that stopped an autocluster, or, under -1, the
-    submitter."""
+    """The rejections of one cycle. ``stopped`` is the limit that stopped an autocluster or (-1) a submitter."""
 
     matchmaker: Matchmaker
     request_cache: AutoclusterCache
@@ -114,7 +110,9 @@ class Reasons:
                 # The use of a concurrency limit changes from cycle to cycle.
                 if autoclusters is not None and number not in requested and not self.concurrency.names_any(number):
                     request = request or self.request_cache.of(number, cluster, proc, user)
-                    self._skip(queue, number, request, cluster.id, new)
+                    job_group, reads = queue.groups.get(number), request.planned.reads
+                    if job_group is not None and reads is not None and not self.requests.has_slots(job_group):
+                        self.reported.note_logged_reason(queue, number, reads, matchmaker, cluster.id, new)
         # These hold from the next cycle on: in this cycle, a submitter may have been denied a slot that others
         # received.
         for each in self._exhausted:
@@ -130,14 +128,6 @@ class Reasons:
             if job_group is not None:
                 requested_of.setdefault(choice.cluster.submitter, set()).add(job_group.autocluster)
         return requested_of
-
-    def _skip(
-        self, queue: IdleJobs, number: int, request: ResourceRequest, cluster: int, new: Unmatched | None
-    ) -> None:
-        """Let later cycles skip an autocluster until something changes."""
-        job_group, reads = queue.groups.get(number), request.planned.reads
-        if job_group is not None and reads is not None and not self.requests.has_slots(job_group):
-            self.reported.note_logged_reason(queue, number, reads, self.matchmaker, cluster, new)
 
     def _unserved_autoclusters(self) -> Iterator[tuple[int, int]]:
         """Yield the autoclusters for which no slot was left, each with the row of one submitter."""
@@ -214,7 +204,6 @@ class Reasons:
         return reason, request
 
     def _counts_of(self, request: ResourceRequest) -> _Counts:
-        """Count the slots for an autocluster, once for all submitters with such jobs."""
         counts = self._counts.get(id(request))
         if counts is None:
             matchmaker, pool = self.matchmaker, self.matchmaker.pool
@@ -263,7 +252,6 @@ class Reasons:
         )
 
     def _denied(self, account: CycleSubmitter, request: ResourceRequest) -> Denied | None:
-        """Count why the job may not preempt claimed slots that accept it."""
         matchmaker = self.matchmaker
         if not matchmaker.rules.consider_preemption:
             never = int(np.count_nonzero(request.match & matchmaker.pool.claimed & matchmaker.pool.counted))

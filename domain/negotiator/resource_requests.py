@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import define, field
 
-from ..classad import ClassAd, Context, EvaluationError, Expression
-from ..classad.matching import is_satisfied
+from ..classad import Context, Expression
+from ..classad.evidence import truth_of
 from ..requests.autoclusters import Autoclusters
 from ..requests.idle_jobs import (
     IdleJobGroup,
@@ -67,7 +67,7 @@ class Requests:
         for cluster in self.state.clusters.values():
             if cluster.status_counts[IDLE] and not cluster.is_local:
                 for proc in self._idle(cluster).tolist():
-                    if not _meets(constraint, ad_of(cluster.attributes(proc)), context):
+                    if not truth_of(constraint, ad_of(cluster.attributes(proc)), None, context):
                         self.record_match(cluster, proc)
 
     def record_match(self, cluster: Cluster, proc: int) -> None:
@@ -109,7 +109,6 @@ class Requests:
     def _by_columns(
         self, cluster: Cluster, proc_numbers: npt.NDArray[np.int32], failed: Container[int]
     ) -> Iterator[Request]:
-        """Yield runs of consecutive jobs of the same autocluster."""
         procs = self._idle(cluster)
         if not len(procs):
             return
@@ -177,8 +176,6 @@ class Requests:
         raise AssertionError("unreachable: the group has unmatched jobs")
 
     def _counts(self, cluster: Cluster) -> Iterator[tuple[int, int, int]]:
-        """Yield the first process, autocluster number and number of jobs of each autocluster in a cluster whose jobs
-        differ."""
         autoclusters, procs = self.autoclusters, self._idle(cluster)
         proc_numbers = autoclusters.numbers_by_proc(cluster)
         if proc_numbers is None:
@@ -188,10 +185,3 @@ class Requests:
         distinct, at, counts = np.unique(numbers, return_index=True, return_counts=True)
         columns = procs[at], distinct, counts
         yield from zip(*(column.tolist() for column in columns), strict=True)
-
-
-def _meets(constraint: Expression, job: ClassAd, context: Context) -> bool:
-    try:
-        return is_satisfied(constraint.evaluate(job, None, context))
-    except EvaluationError:
-        return False

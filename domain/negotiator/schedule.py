@@ -22,7 +22,6 @@ from msgspec import Struct, field
 
 from ..events import CycleHeld
 from ..state import negotiators
-from ..state.records import Submitter
 from ..state.state import Manager, Queue
 from ..units import SECOND
 from .accounting import accounts_of
@@ -79,8 +78,7 @@ class _Schedule(Struct):
         return min(instants, default=None)
 
     def waits(self) -> bool:
-        """Check whether a useful cycle is still to come, after the pace, the rest, or the time for preemptions has
-        passed."""
+        """Check whether a useful cycle is still to come, after the pace, the rest, or the time for preemptions."""
         return self._may_help() and self._awake()
 
     def set_rest(self, began: int, ended: int) -> None:
@@ -128,7 +126,6 @@ class _Schedule(Struct):
         return self.state.idle > self.asleep
 
     def _has_ready_request(self, now: int) -> bool:
-        """Check whether a cycle is requested and need not wait for preemptions to settle."""
         return self._is_requested() and (self.memory.rescheduled or now >= self._settles_at())
 
     def _is_requested(self) -> bool:
@@ -137,23 +134,15 @@ class _Schedule(Struct):
         return self.state.cycle_requested > self._last()[0] if self.paced() else self._may_help()
 
     def _interval_end(self) -> int | None:
-        """Return when the interval ends. Return None if no cycle is due, because no jobs wait and no submitter uses
-        slots."""
+        """Return when the interval ends; None if no cycle is due, because no jobs wait and no slots are used."""
         at = self._last()[1]
         if self._awake():
             return at + self._interval()
-        if any(submitter.slots for submitter in self._submitters().values()):
-            return max(at, self._accounted()) + self._interval()
+        is_named, submitters = negotiators.NEGOTIATORS in self.state.settings, self.state.submitters
+        if any(record.slots for record in (accounts_of(submitters, self.name) if is_named else submitters).values()):
+            updated = self.state.accounted.get(self.name, 0) if self.name else self.state.priorities_updated_at
+            return max(at, updated) + self._interval()
         return None
-
-    def _submitters(self) -> Mapping[str, Submitter]:
-        return accounts_of(self.state.submitters, self.name) if self._is_named() else self.state.submitters
-
-    def _accounted(self) -> int:
-        return self.state.accounted.get(self.name, 0) if self.name else self.state.priorities_updated_at
-
-    def _is_named(self) -> bool:
-        return negotiators.NEGOTIATORS in self.state.settings
 
     def _interval(self) -> int:
         return self._setting("NEGOTIATOR_INTERVAL") or SECOND
@@ -169,8 +158,6 @@ class CycleSchedules(Struct):
     _memories: dict[str, _Memory] = field(default_factory=dict)
     _settings: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _configured: int = 0
-
-    # Changes
 
     def record_matchable_jobs(self, state: Manager) -> None:
         """Record that jobs which could not be matched before can be matched now."""
@@ -199,8 +186,6 @@ class CycleSchedules(Struct):
             if not schedule.memory.appended:
                 schedule.memory.appended = True
                 schedule.set_rest(began, ended)
-
-    # Queries
 
     def due(self, state: Manager, now: int) -> list[str]:
         """Return the negotiators whose cycle is due now, in order."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Set
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -45,14 +45,14 @@ _CONTEXT_FUNCTIONS = {key for key, function in FUNCTIONS.items() if function.nee
 MOVING = _MOVING_ATTRIBUTES.union(_CLOCKS, EXPECTED, _CONTEXT_FUNCTIONS, ("currenttime", "random"))
 """Names that make the value of an expression depend on time or chance."""
 _WEIGHT = parse("SlotWeight")
-_CPUS = parse("Cpus")
-_NOBODY = ClassAd()
+CPUS, SLOT_RANK = parse("Cpus"), parse("MY.Rank")
+NO_JOB: Final = ClassAd()
+"""The job with which an expression is evaluated if it reads no job."""
 
 
 @define
 class _Moving:
-    """A column for an attribute that changes with the clock. Its value is ``offset + rate * seconds`` where ``kinds``
-    is INTEGER."""
+    """A column for an attribute that changes with the clock: ``offset + rate * seconds`` where ``kinds`` is INTEGER."""
 
     name: str
     offsets: npt.NDArray[np.int64]
@@ -141,13 +141,13 @@ class PublicAds:
     ranked: dict[str, Ranked] = field(factory=dict)
     """The negotiator's own ranks, by names that identify the job attributes they depend on."""
     layout: int = 0  #: how often rows were added or removed
+    reads_anything: bool = False  #: whether an expression computes names at run time, and so may read any attribute
     _requested: dict[str, None] = field(factory=dict)
     _moving: dict[str, _Moving] = field(factory=dict)
     _spellings: dict[str, str] = field(factory=dict)
     _references: set[str] = field(factory=set)
     _analyzed: set[int] = field(factory=set)
     _live: tuple[tuple[int, int], list[str]] = ((-1, -1), [])
-    _reads_anything: bool = False
     _watched: dict[str, None] = field(factory=dict)
     """The slots whose rows are rewritten in every cycle, because time alone may change what their machines' drains
     allow, or what they publish about each other."""
@@ -163,11 +163,6 @@ class PublicAds:
         """Return the lower-case attributes that have a column because something may read them."""
         return frozenset(self._requested)
 
-    @property
-    def reads_anything(self) -> bool:
-        """Check whether an expression computes attribute names at run time, and so may read any attribute of a job."""
-        return self._reads_anything
-
     def versions(self, reads: Iterable[str]) -> tuple[int, ...]:
         """Return the versions of these attributes across all slots. Equal versions mean equal slots and values."""
         columns = self.table.columns
@@ -181,8 +176,6 @@ class PublicAds:
                 self.texts.clear()
             known = self.texts[id(expression)] = (expression, unparse(expression))
         return known[1]
-
-    # Updates
 
     def update(self, state: Manager, now: int, context: Context, ads: SlotAds, requested: Iterable[str]) -> None:
         """Update the table to the published ads.
@@ -198,11 +191,12 @@ class PublicAds:
         self._move_clocks(now // 1_000_000, context)
         self._estimate(reader)
         self._compute_weights()
-        self._discard_wrong_results()
+        if (self.free[self.matched_rows] | self.claimed[self.matched_rows]).any():  # not all matches were made
+            self.exhausted.clear()
+        self.matched_rows = _zeros(0)
 
     def _changes(self, state: Manager) -> tuple[dict[str, None], dict[str, None]] | None:
-        """Return the slots that changed, and the slots that were matched, since the last update; None if that is
-        unknown."""
+        """Return the slots that changed and the slots that were matched since the last update; None if unknown."""
         last_change, last_match = self._cursors
         changed, matched = state.slot_changes.since(last_change), state.slots_matched.since(last_match)
         return None if changed is None or matched is None else (changed, matched)
@@ -215,13 +209,6 @@ class PublicAds:
         """Return the machines of the slots that changed since the last update."""
         changed, matched = self._changes(state) or (state.slots, {})
         return {slot.machine for name in (*changed, *matched) if (slot := state.slots.get(name)) is not None}
-
-    def _discard_wrong_results(self) -> None:
-        """Discard the results of the last cycle that no slot is left, unless all the matches of that cycle were
-        made."""
-        if (self.free[self.matched_rows] | self.claimed[self.matched_rows]).any():
-            self.exhausted.clear()
-        self.matched_rows = _zeros(0)
 
     def _sync_rows(
         self, state: Manager, reader: _Reader, touched: Mapping[str, None], matched: Mapping[str, None]
@@ -307,7 +294,6 @@ class PublicAds:
             self._set_moving(reader, slot, m, row, self._moving)
 
     def _published_names(self) -> list[str]:
-        """Return the requested attributes that any slot publishes."""
         stamp = (len(self._requested), len(self._spellings))
         if self._live[0] != stamp:
             live = [key for key in self._requested if key in self.ads.live or key in self._spellings]
@@ -315,28 +301,24 @@ class PublicAds:
         return self._live[1]
 
     def _record_references(self, cells: Iterable[Expression | None]) -> None:
-        """Add the names that the slots' expressions may read to ``_references``."""
         for cell in cells:
             if cell is not None and type(cell) is not Literal and id(cell) not in self._analyzed:
                 self._analyzed.add(id(cell))
                 self._references |= {name for _, name in names_in(cell)}
 
-    # Columns
-
     def _add_columns(self, state: Manager, reader: _Reader, requested: Iterable[str]) -> None:
-        """Add columns for these attributes, and for the attributes that their expressions read."""
         pending = {name for name in requested if name not in self._requested} | (
             self._references - self._requested.keys()
         )
         while pending:
-            if not self._reads_anything and not pending.isdisjoint(DYNAMIC_REFERENCES):
-                self._reads_anything = True  # an expression that computes names may read any attribute
+            if not self.reads_anything and not pending.isdisjoint(DYNAMIC_REFERENCES):
+                self.reads_anything = True  # an expression that computes names may read any attribute
             names = sorted(name for name in pending if name in reader.ads.live or name in self._spellings)
             self._requested |= dict.fromkeys(sorted(pending))
             self._reads_rollups = self._reads_rollups or any(map(reader.ads.is_rollup_attribute, pending))
             self._fill(state, reader, names, self.names)
             pending = self._references - self._requested.keys()
-            if self._reads_anything:
+            if self.reads_anything:
                 pending |= (self._spellings.keys() | reader.ads.live.keys()) - self._requested.keys()
 
     def _fill(self, state: Manager, reader: _Reader, keys: list[str], names: list[str]) -> None:
@@ -345,7 +327,9 @@ class PublicAds:
         complete = len(names) == len(self.names)
         for key in keys:
             if key in _MOVING_ATTRIBUTES:
-                self._moving.setdefault(key, self._empty_column(key))
+                count = len(self.names)
+                empty = _Moving(reader.ads.live[key], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
+                self._moving.setdefault(key, empty)
                 continue
             if key in _CLOCKS or key in EXPECTED:
                 continue
@@ -361,10 +345,6 @@ class PublicAds:
         if moving:
             for slot, m in moments:
                 self._set_moving(reader, slot, m, self.row_of[slot.name], moving)
-
-    def _empty_column(self, key: str) -> _Moving:
-        count = len(self.names)
-        return _Moving(self.ads.live[key], _zeros(count), _zeros(count), np.zeros(count, np.uint8))
 
     def _set_moving(self, reader: _Reader, slot: Slot, m: Snapshot, row: int, moving: Mapping[str, _Moving]) -> None:
         if not moving:
@@ -398,23 +378,21 @@ class PublicAds:
                 self.table.assign(self.ads.live[key], INTEGER, np.full(len(self.names), value, np.int64))
 
     def _estimate(self, reader: _Reader) -> None:
-        """Rewrite the columns of drain costs. They need it in every cycle, because they do not change linearly with the
-        clock."""
+        """Rewrite the columns of drain costs, in every cycle, because they do not change linearly with the clock."""
         estimates = sorted(EXPECTED & self._requested.keys())
         moments = [reader.snapshot(slot) for slot in self.slots] if estimates else []
         for key in estimates:
             self.table.fill(reader.spelling(key), [reader.attribute(m, key) for m in moments])
 
     def _compute_weights(self) -> None:
-        """Compute the slots' weights in thousandths of a core: SlotWeight, or Cpus without it; 1 core if the weight is
-        invalid."""
+        """Compute the slots' weights in thousandths of a core: SlotWeight or Cpus; 1 core if it is invalid."""
         columns = self.table.columns
         stamp = tuple(-1 if key not in columns else columns[key].version for key in ("slotweight", "cpus"))
         if stamp == self._weight_stamp and not self.table.expressions("SlotWeight"):
             return
-        cpus = self.table.of_slots(_CPUS, _NOBODY)
+        cpus = self.table.of_slots(CPUS, NO_JOB)
         if "slotweight" in columns:
-            cpus = np.where(self.table.missing("slotweight"), cpus, self.table.of_slots(_WEIGHT, _NOBODY))
+            cpus = np.where(self.table.missing("slotweight"), cpus, self.table.of_slots(_WEIGHT, NO_JOB))
         fit = np.isfinite(cpus) & (cpus >= 0)
         self.weights = np.where(fit, np.rint(np.where(fit, cpus, 0.0) * 1000), 1000).astype(np.int64)
         self._weight_stamp = stamp

@@ -124,8 +124,6 @@ class NegotiationCycle:
                 promised[submitter] = promised.get(submitter, 0.0) + self.matchmaker.cores(row_of[name])
         return promised
 
-    # Spins
-
     def run(self) -> None:
         """Divide one pie among all submitters, or one pie per accounting group."""
         if self._can_spin_by_groups():
@@ -139,7 +137,6 @@ class NegotiationCycle:
             self._divide_pie(everyone, WHOLE)
 
     def _can_spin_by_groups(self) -> bool:
-        """Check whether the cycle can treat submitters of equal priority together instead of one by one."""
         rules = self.rules
         return not (
             rules.tree.divides
@@ -180,7 +177,6 @@ class NegotiationCycle:
         return account
 
     def _running_submitters(self) -> list[str]:
-        """Return the submitters that have slots but no idle jobs; none if the negotiator does not preempt jobs."""
         if not self.rules.consider_preemption:
             return []
         using = self.waiting.by_record(name for name in self.waiting.using if self.state.submitters[name].slots)
@@ -224,7 +220,6 @@ class NegotiationCycle:
         self.unserved = UnservedSubmitters(before.submitters + members.size, before.jobs + members.idle, limited)
 
     def _divide_pie(self, everyone: RowNumbers, budget: Budget) -> RowNumbers:
-        """Serve the floors, then divide the pie. Return the submitters that may still receive slots."""
         if self.participants["floor"].any():
             idle, using, floor = (self.participants[name][everyone] for name in ("idle", "using", "floor"))
             low = everyone[(idle > 0) & (using < floor)]
@@ -288,7 +283,7 @@ class NegotiationCycle:
                     slice_cores = free
                 skip = not first and min(slice_cores, pie) < self.matchmaker.lightest_slot
                 capped = SHARE if slice_cores < group_room else QUOTA
-                limits = SpinLimits(min(slice_cores, pie), free, inf, budget.strict_room(), capped)
+                limits = SpinLimits(min(slice_cores, pie), free, inf, group_room if budget.strict else inf, capped)
                 done, got = self._negotiate(account, limits, ignoring, skip)
                 pie -= got
                 if not done:
@@ -319,7 +314,6 @@ class NegotiationCycle:
         return shares
 
     def _slices(self, rows: RowNumbers, shares: Floats, total_cores: float) -> Floats:
-        """Return how many more cores each submitter's share allows."""
         if self.rules.ignore_user_priorities:
             return np.full(len(rows), ALL)
         slices: Floats = np.maximum(0.0, shares * total_cores - self.participants["using"][rows])
@@ -336,8 +330,6 @@ class NegotiationCycle:
         names, priorities = self.participants["name_order"][rows], self.participants["priority"][rows]
         order: RowNumbers = np.lexsort((names, starvation, priorities))
         return order
-
-    # When no slot is left
 
     def _is_pool_exhausted(self) -> bool:
         """Check whether no slot is left, so that all remaining submitters receive nothing."""
@@ -377,11 +369,8 @@ class NegotiationCycle:
         more = (int(counted.sum()), int(idle[counted].sum()), int(over.sum()))
         self.unserved = UnservedSubmitters(before.submitters + more[0], before.jobs + more[1], before.limited + more[2])
 
-    # One submitter
-
     def _negotiate(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool, skip: bool) -> tuple[bool, float]:
-        """Find slots for a submitter's jobs. Return whether the submitter is done for this cycle, and the cores it
-        received."""
+        """Match a submitter's jobs. Return whether the submitter is done for this cycle, and the cores it received."""
         if not account.idle:
             return True, 0.0
         if skip:
@@ -452,15 +441,12 @@ class NegotiationCycle:
     def _reject(
         self, account: CycleSubmitter, number: int, rejected: set[int], exhausted: set[int], reason: str
     ) -> None:
-        """Reject a job and all other jobs of its autocluster for the rest of this cycle."""
         self.rejections += 1
         if reason:
             self.reasons.stopped[account.name, number] = reason
         if not self.rules.all_jobs:
             rejected.add(number)
         exhausted.add(number)
-
-    # The results
 
     def statistics(self, matches: int) -> dict[str, float]:
         """Return the LastNegotiationCycle* attributes, without that prefix. In the log, a cycle takes no time."""

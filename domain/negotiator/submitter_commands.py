@@ -17,7 +17,6 @@ from ..events import SET, SubmitterDeleted, SubmitterSet, SubmittersReset
 from ..names import AccountName
 from ..ports.stimuli import DeleteSubmitter, ResetUsage, SetSubmitter
 from ..state.negotiators import name_in_events, negotiator_named
-from ..state.records import Submitter
 from ..state.state import Manager
 from ..units import SECOND
 from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
@@ -91,7 +90,8 @@ def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
     if grant is None:
         raise Refusal(f"{command.name!r} cannot be set for a submitter; use one of {', '.join(SET)}")
     known = draft.state.submitters.get(str(AccountName(_whose(draft, command.negotiator), command.submitter)))
-    until = _lease_end(known, command.name, draft.now)
+    lease = None if known is None else known.leases.get(command.name)
+    until = lease[1] if lease is not None and draft.now < lease[1] else 0
     if command.cancel:
         _cancel(draft, command, grant, until)
         return
@@ -118,12 +118,6 @@ def _words(command: SetSubmitter) -> str:
     for_how_long = "lease ended" if command.cancel else f"{command.value:g}"
     lent = f" for {command.duration} s" if command.duration else ""
     return f"{command.submitter} {command.name} {for_how_long}{lent}"
-
-
-def _lease_end(known: Submitter | None, name: str, now: int) -> int:
-    """Return when the current lease ends; 0 if there is none."""
-    lease = None if known is None else known.leases.get(name)
-    return lease[1] if lease is not None and now < lease[1] else 0
 
 
 def _lent_until(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running: int) -> int:

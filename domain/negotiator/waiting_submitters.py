@@ -100,8 +100,6 @@ class WaitingSubmitters:
         self._cursors = -1, -1
         self._configured, self._restarts = configured, restarts
 
-    # Updates
-
     def follow(self, state: Manager, queues: IdleQueues, accounts: CycleSubmitters) -> None:
         """Update the table to the state.
 
@@ -123,8 +121,7 @@ class WaitingSubmitters:
             self.table.put(self.row_of[name], accounts.of(name))
 
     def _changed(self, state: Manager) -> dict[str, None] | None:
-        """Return the submitters whose record or rejection reasons may have changed since the last update; None if
-        unknown."""
+        """Return the submitters whose record or reasons may have changed since the last update; None if unknown."""
         last_change, last_rejection = self._cursors
         changed = state.submitter_changes.since(last_change)
         rejected = state.rejection_changes.since(last_rejection)
@@ -137,7 +134,6 @@ class WaitingSubmitters:
         return changed
 
     def _number_records(self, state: Manager, changed: Iterable[str]) -> None:
-        """Number the submitters in the order of their records. New submitters come last."""
         known, records, fresh = self._positions, state.submitters, 0
         for name in changed:
             record, before = records.get(name), known.get(name)
@@ -173,7 +169,8 @@ class WaitingSubmitters:
         if table["first_submission"][row] != since:
             table["first_submission"][row], self._order = since, None
         waits = queue is not None and since > 0
-        _update_set(self.changing, name, waits and record is not None and (uses_slots or _changes_with_time(record)))
+        ages = record is not None and (uses_slots or record.priority != LEAST_PRIORITY or bool(record.leases))
+        _update_set(self.changing, name, waits and ages)
         self.groups.leave(name)
         if queue is None or not waits:
             return
@@ -215,8 +212,6 @@ class WaitingSubmitters:
         self.table["name_order"][order] = np.arange(len(order))
         self._sorted_names = len(self.names)
 
-    # Queries
-
     def in_order(self) -> RowNumbers:
         """Return the rows of the waiting submitters, in the order in which their first clusters were submitted."""
         if self._order is None:
@@ -255,11 +250,6 @@ def _update_set(names: dict[str, None], name: str, is_in: bool) -> None:
         names[name] = None
     else:
         names.pop(name, None)
-
-
-def _changes_with_time(record: Submitter) -> bool:
-    """Check whether time alone changes the share of a submitter that uses no slots."""
-    return record.priority != LEAST_PRIORITY or bool(record.leases)
 
 
 def waiting_submitters(state: Manager, caches: Caches, accounts: CycleSubmitters) -> WaitingSubmitters:

@@ -7,14 +7,14 @@ from typing import Any, NamedTuple
 
 
 class ActionResult(NamedTuple):
-    """The result for some jobs of a cluster: ``done``, or the reason for a failure (``not found``, ``permission
-    denied``, ``release limit``, or the status to which the command does not apply). If ``procs`` is empty, it is the
-    result for the cluster itself. ``changes``: the attributes set by an edit."""
+    """The result of a command for some jobs of a cluster."""
 
     cluster: int
-    procs: Sequence[Sequence[int]]
+    procs: Sequence[Sequence[int]]  #: ranges (first, last) of process numbers; empty: the result for the cluster itself
     result: str
-    changes: Mapping[str, str] = {}
+    """``done``, or why the command failed: ``not found``, ``permission denied``, ``release limit``, or the status to
+    which the command does not apply."""
+    changes: Mapping[str, str] = {}  #: the attributes set by an edit
 
     def as_answer(self) -> dict[str, Any]:
         """Return the result as a dict with sorted keys, for the log and for the server's clients."""

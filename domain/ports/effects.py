@@ -1,8 +1,8 @@
-"""The actions in the world that result from an event in the log.
+"""The actions in the world that an event in the log causes.
 
-Effects are computed from events after these are appended, so they can be computed again after a crash. An effect's key
-(the position of the first event of an activation or backfill client) lets the world skip effects that it has already
-carried out.
+Effects are computed from events after these are appended, so they can be computed again after a crash. The key of an
+effect is the position of the first event of its activation or backfill client. By this key, the world recognizes
+effects that it has already carried out, and skips them.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Signal(Struct, frozen=True):
 
 
 class Forget(Struct, frozen=True):
-    """Delete the world's record of an activation that has ended, because the log now contains its end."""
+    """Delete the world's record of an ended activation, because the log now contains the end."""
 
     key: str
 
@@ -74,8 +74,8 @@ _PAUSES: dict[str, How] = {"suspend": "suspend", "continue": "continue"}
 
 
 def how_to_end(state: State, activation: Activation, stop: str) -> How:
-    """Return how to end a job softly or hard (``stop``). For a held or removed job, a soft end uses a separate signal
-    (HoldKillSig, RemoveKillSig)."""
+    """Return how to end a job, given whether it ends softly or hard (``stop``). A soft end of a held or removed job
+    uses a separate signal (HoldKillSig, RemoveKillSig)."""
     if stop == "hard":
         return "hard"
     return _ENDINGS.get(state.clusters[activation.cluster].status_of(activation.proc), "soft")

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 
 class Head(NamedTuple):
-    """The end of a log. ``digest`` is hexadecimal and covers all events up to the head. (This module does not import
-    the events, because short commands need only this class and the errors.)"""
+    """The end of a log. ``digest`` is hexadecimal and covers all events up to the head. This module does not import the
+    events, because short commands need only this class and the errors."""
 
     epoch: int
     position: int
@@ -140,22 +140,28 @@ class EventStore(Protocol):
 
     @property
     def id(self) -> str:
-        """The log's id, which is the same in every copy; empty if the log is empty. Raises the same errors as
-        ``read``."""
+        """Return the log's id, which is the same in every copy of the log; empty if the log is empty. Raises the same
+        errors as ``read``."""
 
     def append(self, events: Sequence[Event], after: int | None = None) -> int:
-        """Store all events durably, or none; return the position of the last one. Raise ``Fenced`` unless the log ends
-        at ``after``, the position at which the events were decided (None: they do not depend on earlier events)."""
+        """Store all events durably, or none. Return the position of the last one.
+
+        :param after: the position up to which the decision read the log; None: the events do not depend on earlier ones
+        :raises Fenced: if the log does not end at ``after``
+        """
 
     def read(self, after: int = 0, limit: int | None = None, size: int | None = None) -> Iterator[tuple[int, Event]]:
-        """Yield the events after position `after`, at most `limit`, in order, each with its position. Stop soon after
-        `size` bytes of stored data, if given."""
+        """Yield the events after position ``after`` in order, each with its position.
+
+        :param limit: the maximum number of events; None: no limit
+        :param size: stop soon after this many bytes of stored data; None: no limit
+        """
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
         """Yield the events of one stream after position ``after``, in order, each with its position in the log."""
 
     def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:
-        """Become the writer: append a ``WriterBegan`` with the next epoch, which makes earlier writers fail."""
+        """Become the writer: append a ``WriterBegan`` with the next epoch, so that earlier writers' appends fail."""
 
     def refresh(self) -> Head:
         """Read the head again, in case another process changed it, and return it."""

@@ -52,7 +52,7 @@ class ShowAd(Message[ClassAd], frozen=True):
 
 
 class DropMatch(Message[None], frozen=True):
-    """A slot's match with a job (such as 12.3) will not be claimed, because the job is no longer idle."""
+    """The match of a slot with a job (such as 12.3) will not be claimed, because the job is no longer idle."""
 
     slot: str
     job: str
@@ -68,16 +68,16 @@ class VacateClaim(Message[bool], frozen=True):
 
 
 class PauseJob(Message[bool], frozen=True):
-    """Suspend the running job until a request continues it, or continue it (``resume``). The answer is False if that is
-    not possible."""
+    """Suspend the running job until a request continues it, or ``resume`` it. False: that is not possible."""
 
     slot: str
     resume: bool
 
 
 class EndJob(Message[str], frozen=True):
-    """The last process of the slot's job has ended, and the job's access point is about to log that. The answer is the
-    cause for which the claim was about to end; empty if it was not, or if the job has no separate cause."""
+    """The last process of the slot's job has ended, and the job's access point is about to log the end. The answer is
+    the cause for which the claim was about to end. It is empty if the claim was not, or if the job has no separate
+    cause."""
 
     slot: str
 
@@ -120,8 +120,8 @@ class CheckSensors(Message[bool], frozen=True):
 
 
 class PublishReadings(Message[None], frozen=True):
-    """Publish the current sensor readings of these attributes (in lower case) before a cycle reads them. ``touched``:
-    the machines that changed since the last cycle."""
+    """Publish the current sensor readings of these attributes (in lower case) before a cycle reads them. ``touched``
+    names the machines that changed since the last cycle."""
 
     names: frozenset[str]
     touched: frozenset[str]

@@ -1,8 +1,8 @@
 """The sensor readings of a machine at a given time.
 
-Where possible, a reading is a point in time (such as the last key press), which does not change as time passes;
-policies compute KeyboardIdle from it. Readings are complete for every decision that may need them. They are not part of
-the state.
+Where possible, a reading is a point in time, such as that of the last key press, because it does not change as time
+passes. Policies compute KeyboardIdle from it. The readings contain everything that a decision may need, and are not
+part of the state.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class SlotCarver(Protocol):
 
     @property
     def has_consumption_policy(self) -> bool:
-        """True if the slot has a consumption policy."""
+        """Return True if the slot has a consumption policy."""
 
     def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
         """Return the amounts that a job takes; None if not enough is ``left``."""
@@ -71,7 +71,7 @@ class SlotAds(Protocol):
         """Return True if an attribute of a slot's own ad is published."""
 
     def moving(self, snapshot: Snapshot) -> dict[str, Moving]:
-        """Return the attributes that are linear functions of time."""
+        """Return the attributes that are linear functions of time, as functions of time."""
 
     def changes_over_time(self, snapshot: Snapshot) -> bool:
         """Return True if time or other slots may change the ad in ways that ``moving`` does not cover."""
@@ -83,7 +83,7 @@ class SlotAds(Protocol):
         """Return the remaining retirement time of the slot's job, in microseconds; 0 without a job."""
 
     def unclaimed_in_drains(self, machine: Machine) -> int:
-        """Return TotalMachineDrainingUnclaimedTime: the core-seconds that its slots spent in Drained."""
+        """Return TotalMachineDrainingUnclaimedTime: how many core-seconds the machine's slots spent in Drained."""
 
     def why_not_drained(self, machine: str) -> str:
         """Return why the machine cannot be drained; empty if it can."""

@@ -1,7 +1,7 @@
-"""Stimuli: the inputs of decisions. Each contains everything that its decision needs to know about the world.
+"""Stimuli: the inputs of decisions. A stimulus contains everything that its decision must know about the world.
 
-The resulting events contain the ``id`` of the stimulus. A command also contains the ``user`` who sent it; a command
-whose id has already been answered is not decided again.
+The events of the decision contain the ``id`` of the stimulus. A command also contains the ``user`` who sent it, and a
+command whose id has already been answered is not decided again.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Submit(Command, frozen=True):
 
 
 class Selection(Struct, frozen=True):
-    """The jobs to which a command applies: clusters, single jobs, the jobs of owners, or all jobs. A constraint selects
-    from these, or from all jobs if there are none."""
+    """The jobs to which a command applies: clusters, single jobs, jobs of these owners, or all jobs. A constraint
+    selects some of these jobs, or of all jobs if the command names none."""
 
     clusters: tuple[int, ...] = ()
     jobs: tuple[tuple[int, int], ...] = ()
@@ -129,7 +129,7 @@ JOB_COMMANDS: dict[str, type[JobCommand]] = {
 
 
 class RunNow(Command, frozen=True):
-    """Run an idle job immediately on the slots of running jobs: vacate these ``victims`` for it (condor_now)."""
+    """Run an idle job immediately on the slots of running jobs, the ``victims``, which are vacated (condor_now)."""
 
     job: tuple[int, int]
     victims: tuple[tuple[int, int], ...]
@@ -162,8 +162,8 @@ class ContinueClaim(Command, frozen=True):
 
 
 class Drain(Command, frozen=True):
-    """Drain a machine (``DrainBegan`` explains the fields). ``check`` is an expression that must be true for all
-    slots."""
+    """Drain a machine (``DrainBegan`` explains the fields). The machine drains only if ``check``, an expression, is
+    true for all its slots."""
 
     machine: str
     schedule: str = "Graceful"
@@ -174,7 +174,7 @@ class Drain(Command, frozen=True):
 
 
 class CancelDrain(Command, frozen=True):
-    """End a machine's drain; with ``drain``, only if it has this number."""
+    """End a machine's drain. If ``drain`` is set, end it only if it has this number."""
 
     machine: str
     drain: int = 0
@@ -213,8 +213,8 @@ class ShutDown(Command, frozen=True):
 
 
 class Reconfigure(Stimulus, frozen=True):
-    """The machine's configuration was reread: all its ``settings``, and the complete ad of each slot (attributes that
-    the pool maintains do not change)."""
+    """The machine's configuration was read again. ``settings`` are all its settings, and the slots have their complete
+    ads. Attributes that the pool maintains do not change."""
 
     machine: str
     settings: Ad
@@ -223,7 +223,7 @@ class Reconfigure(Stimulus, frozen=True):
 
 
 class ConfigurePool(Stimulus, frozen=True):
-    """The negotiator's configuration was read. ``settings`` are those that differ from the defaults."""
+    """The negotiator's configuration was read. ``settings`` are the settings that differ from the defaults."""
 
     settings: Ad
 
@@ -245,8 +245,8 @@ class NotifyMatch(SlotMessage, frozen=True):
 
 
 class RequestClaim(SlotMessage, frozen=True):
-    """An access point requests the slot for a job. From a partitionable slot, a dynamic slot is carved. For a claimed
-    slot, this requests a preempting claim."""
+    """An access point requests the slot for a job. A dynamic slot is carved if the slot is partitionable. If the slot
+    is claimed, the request is for a claim that preempts the current one."""
 
     claim: str  #: the claim's id (empty: the startd creates one)
     holder: str  #: the access point (empty: the pool's own)
@@ -266,8 +266,8 @@ class FailClaim(SlotMessage, frozen=True):
 
 
 class WithdrawClaim(SlotMessage, frozen=True):
-    """Withdraw the preempting claim that waits for the slot; with ``for_job``, only if it is for this job of the pool's
-    own queue."""
+    """Withdraw the preempting claim that waits for the slot. If ``for_job`` is set, withdraw the claim only if it is
+    for this job in the pool's own queue."""
 
     for_job: str = ""
 
@@ -285,8 +285,8 @@ class ActivateClaim(SlotMessage, frozen=True):
 
 
 class DeactivateClaim(SlotMessage, frozen=True):
-    """The holder ends its job, and keeps the claim unless ``closing``. For ``evidence`` and ``vacated`` see
-    ``JobSignalled``. ``resumes``: whether to continue a suspended job first."""
+    """The holder ends its job, and keeps the claim unless ``closing``. ``JobSignalled`` explains ``evidence`` and
+    ``vacated``. ``resumes``: whether a suspended job is continued first."""
 
     fast: bool = False
     closing: bool = False
@@ -311,7 +311,7 @@ class StarterGone(SlotMessage, frozen=True):
 
 
 class HolderSilent(SlotMessage, frozen=True):
-    """The claim's holder is silent; it last sent a message at ``heard`` (microseconds)."""
+    """The claim's holder has been silent since ``heard`` (microseconds)."""
 
     heard: int
 
@@ -401,8 +401,7 @@ class ActivationStarted(Stimulus, frozen=True):
 
 
 class ActivationChirped(Stimulus, frozen=True):
-    """A job set attributes or wrote log notes with condor_chirp. After a restart, earlier writes may be reported
-    again."""
+    """A job set attributes or wrote log notes with condor_chirp. A restart may report earlier writes again."""
 
     key: str
     writes: tuple[tuple[int, str, str, str], ...]  #: ascending number, kind (set, delayed or note), attribute, text
@@ -425,22 +424,21 @@ class MailHandled(Stimulus, frozen=True):
 
 
 class LeaveQueue(Stimulus, frozen=True):
-    """Evaluate which of these ended jobs leave the queue."""
+    """Decide which of these ended jobs leave the queue."""
 
     jobs: tuple[tuple[int, Procs], ...]
 
 
 class EvaluateJobPolicies(Stimulus, frozen=True):
-    """Evaluate the periodic policies of those jobs of the given clusters that are not running, and of the given running
-    jobs."""
+    """Evaluate the periodic policies of the clusters' jobs that are not running, and of these running jobs."""
 
     clusters: tuple[int, ...]
     running: tuple[tuple[int, int], ...] = ()
 
 
 class ScheduleJobs(Stimulus, frozen=True):
-    """Set the next start of those given jobs that missed their scheduled start; with ``reschedule_all``, of all given
-    jobs, because the configuration was reread."""
+    """Set the next start of those given jobs that missed their scheduled start. With ``reschedule_all``, set it for all
+    given jobs, because the configuration was read again."""
 
     jobs: tuple[tuple[int, Procs], ...]
     reschedule_all: bool = False

@@ -8,7 +8,7 @@ from ..names import JobId
 
 
 class Timer(NamedTuple):
-    """A running timer. Timers sort in the order in which they are due."""
+    """A running timer. Timers sort by the time at which they are due."""
 
     when: int  #: when the timer is due, in microseconds
     kind: str

@@ -1,4 +1,4 @@
-"""The interface of the world in which jobs run, which is a real machine or a virtual world."""
+"""The interface of the world in which jobs run: a real machine, or a virtual world."""
 
 from __future__ import annotations
 
@@ -34,8 +34,7 @@ class Launch(Struct, frozen=True):
 
 
 class ClientLaunch(Struct, frozen=True):
-    """A backfill client to start: the settings that specify how to run it (Executable and others), and its slot's
-    ad."""
+    """The start of a backfill client: the settings that say how to run it (Executable ...), and its slot's ad."""
 
     key: str
     slot: str
@@ -53,8 +52,8 @@ class Mail(Struct, frozen=True):
 
 
 class World:
-    """The place where jobs run, and its clock. Times are microseconds since the epoch, UTC. This base class does
-    nothing; subclasses override the methods they support."""
+    """The place where jobs run, and its clock. Times are microseconds since the epoch, UTC. The methods of this base
+    class do nothing; subclasses override those that they support."""
 
     simulated: bool = False
     """True if sensor readings change only when ``wait`` returns stimuli, as in a virtual world."""
@@ -66,15 +65,17 @@ class World:
         """Start activations and backfill clients. Skip any that were started before."""
 
     def signal(self, key: str, how: How) -> None:
-        """End (soft, hold, remove or hard), suspend or continue an activation's processes. Suspended processes also
-        receive soft signals."""
+        """Send a signal to an activation's processes: end them (soft, hold, remove or hard), or suspend or continue
+        them. Suspended processes also receive soft signals."""
 
     def acknowledge(self, keys: Iterable[str]) -> None:
-        """Delete the records of these activations, because their ends are in the log."""
+        """Delete the records of these activations, because the log now contains their ends."""
 
     def wait(self, until: int | None) -> list[Stimulus]:
-        """Wait for stimuli, at most until the given time (None: until nothing more can happen), and return them; an
-        empty list if there were none."""
+        """Wait for stimuli and return them; an empty list if there were none.
+
+        :param until: the end of the wait; None: wait until nothing more can happen
+        """
         return []
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
@@ -87,14 +88,14 @@ class World:
         return NOTHING_READ
 
     def changed_machines(self) -> set[str]:
-        """Return the machines in a simulated world whose readings changed since the last call."""
+        """Return the machines whose readings changed since the last call; only for a simulated world."""
         return set()
 
     def benchmark(self, slot: str) -> None:
         """Benchmark the slot's machine; ``wait`` returns the result."""
 
     def send(self, mail: Mail) -> None:
-        """Send a mail, which may already have been sent before a restart; ``wait`` returns the result."""
+        """Send a mail, which may already have been sent before a restart. ``wait`` returns the result."""
 
     def close(self) -> None:
         """Release all resources."""

@@ -111,7 +111,7 @@ class Autoclusters:
 
     def follow(self, state: Manager) -> None:
         """Process changes of the attributes that slots and the negotiator read."""
-        if self._has_old(state):
+        if len(self._numbers) > _MAX_ENDED + 2 * state.idle:
             self._forget()
         old_counts = len(self._conditions), self._renewed
         changed_slots = state.slot_ad_changes.since(self._seen)
@@ -154,7 +154,8 @@ class Autoclusters:
                 text = "" if spelled is None else slot.ad[spelled]
                 if text not in all_texts:
                     all_texts.add(text)
-                    if not _is_plain_value(text):
+                    parsed = parse_cached(text)
+                    if parsed is not None and not isinstance(parsed, Literal):
                         referenced.append(text)
                         pending_texts.append(text)
         return (*conditions, *sorted(referenced)) if referenced else conditions
@@ -178,10 +179,6 @@ class Autoclusters:
         if names.keys() != self.names.keys():
             self.names = names
             self._forget()
-
-    def _has_old(self, state: Manager) -> bool:
-        """Return True if most known autoclusters have no jobs left in the queue."""
-        return len(self._numbers) > _MAX_ENDED + 2 * state.idle
 
     def _forget(self) -> None:
         for cache in (self._of_cluster, self._differing, self._known, self._numbers, self._columns):
@@ -219,8 +216,7 @@ class Autoclusters:
         return cached[2]
 
     def numbers_by_proc(self, cluster: Cluster) -> array[int] | None:
-        """Return the autocluster numbers of a cluster's jobs, indexed by process; None if each must be computed
-        separately."""
+        """Return the autocluster numbers of a cluster's jobs, by process; None if each must be computed separately."""
         cached = self._columns.get(cluster.id)
         edits = cluster.edit_count
         if cached is not None and cached[0] is cluster and cached[1] == edits:
@@ -272,14 +268,12 @@ class Autoclusters:
         return signature
 
     def _all_plain(self, cluster: Cluster, columns: tuple[str, ...]) -> bool:
-        """Return True if, in every job, these attributes are plain values, which read no other attributes."""
         texts: set[str] = set()
         for values in map(decode, cluster.variants.chunks):
             texts.update(*(values[name] for name in columns))
         return all(map(_is_literal_text, texts))
 
     def _find(self, cluster: Cluster, proc: int) -> tuple[Signature, set[str]]:
-        """Return a job's signature, and the lower-case names of all attributes that may affect it."""
         return self.signature_of({**cluster.ad, **cluster.variants.of(proc), **cluster.changes(proc)})
 
     def signature_of(self, texts: Mapping[str, str]) -> tuple[Signature, set[str]]:
@@ -302,8 +296,7 @@ class Autoclusters:
         return self._known.setdefault(signature, signature), all_names
 
     def uniform(self, cluster: Cluster) -> bool:
-        """Return True if all jobs of the cluster have the same signature, because all attributes that affect it are
-        equal."""
+        """Return True if all jobs of the cluster have the same signature, because what affects it is equal."""
         return cluster.id in self._of_cluster
 
 
@@ -312,7 +305,6 @@ FEW_COHORTS = 16
 
 
 def _equal_after_edits(cluster: Cluster, names: set[str], column_names: Mapping[str, str]) -> bool:
-    """Return True if these attributes, which were equal at submission, are still equal in all jobs after edits."""
     if not names.isdisjoint(column_names):
         return False
     edited_values = set()
@@ -326,14 +318,7 @@ def _equal_after_edits(cluster: Cluster, names: set[str], column_names: Mapping[
 
 @lru_cache(maxsize=5000)
 def _references(text: str) -> References:
-    """Return the attributes that an expression reads from its own ad and from the other ad."""
     return references_or_empty(parse(text), ClassAd())
-
-
-def _is_plain_value(text: str) -> bool:
-    """Return True if an expression is a plain value, which reads no attributes."""
-    parsed = parse_cached(text)
-    return parsed is None or isinstance(parsed, Literal)
 
 
 def _is_literal_text(text: str) -> bool:
@@ -354,7 +339,6 @@ def _names_in(text: str) -> Iterator[str]:
 
 @lru_cache(maxsize=5000)
 def _names_read(text: str) -> tuple[str, ...]:
-    """Return the sorted lower-case names that an expression may read from its own ad."""
     return tuple(sorted(set(_names_in(text)))) if text else ()
 
 

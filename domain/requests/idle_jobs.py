@@ -161,8 +161,6 @@ class IdleJobs(Struct, eq=False):
 
 
 class _ClusterEntries(Struct, eq=False):
-    """The entries of a cluster's idle jobs: one common entry, or one per job if their priorities differ."""
-
     cluster: Cluster
     edits: int
     queue: IdleJobs
@@ -304,7 +302,6 @@ class IdleQueues:
             del cluster_entries.entries[proc]
 
     def _withdraw(self, cluster_entries: _ClusterEntries) -> None:
-        """Remove the entries of a cluster that left the queue or whose jobs changed."""
         idle = cluster_entries.idle if cluster_entries.has_one_entry else 1
         for group, entry in cluster_entries.entries.values():
             cluster_entries.queue.discard(group, entry, idle)
@@ -344,8 +341,7 @@ def idle_queues(state: Manager, caches: Caches) -> IdleQueues:
 
 
 def queues_of(state: Queue, caches: Caches, autoclusters: Autoclusters) -> IdleQueues:
-    """Return the queues, up to date, of an access point that received the significant attributes from the
-    negotiator."""
+    """Return an access point's queues, up to date. The autoclusters come from the negotiator."""
     queues = caches.of(IdleQueues)
     queues.follow(state, autoclusters)
     return queues

@@ -1,8 +1,8 @@
 """Parse the submit description language: from the text that a user writes to the ads of a cluster's jobs.
 
-The package has no access to the disk or the clock and queues no jobs: the caller passes ``SubmitFacts`` about the
-machine and ``SubmitFiles``, and receives a ``Submission``. ``macros.lines`` and ``submit_reader`` (with ``conditions``
-and ``queue_statements``) parse the text into ``macros``. ``build`` converts the macros into ads with the ``sections``,
+The package cannot use the disk or the clock, and queues no jobs. The caller passes ``SubmitFacts`` about the machine
+and ``SubmitFiles``, and receives a ``Submission``. ``macros.lines`` and ``submit_reader`` (with ``conditions`` and
+``queue_statements``) parse the text into ``macros``. ``build`` converts the macros into ads with the ``sections``,
 ``resources``, ``requirements`` and the table in ``submit_commands``.
 """
 

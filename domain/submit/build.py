@@ -1,8 +1,9 @@
 """Compute attributes from submit commands: once for all jobs, and again for values that differ between jobs.
 
-A section is computed again only if it reads a command or attribute that depends on a variable of the queue statement,
-and then once per distinct input. A section's ``verbatim`` command is not computed if its value is *plain* (words of
-ordinary characters, separated by single blanks): its attribute is the value in quotes.
+A section is computed for several jobs only if it reads a command or attribute that depends on a variable of the queue
+statement, and then once per distinct input. If the value of a section's ``verbatim`` command is *plain* (words of
+ordinary characters, separated by single blanks), the section need not be computed, because the attribute is the value
+in quotes.
 """
 
 from __future__ import annotations
@@ -104,10 +105,8 @@ class Builder:
             ad.pop(attribute, None)
         return JobBatch(ad, columns, self.count)
 
-    # -- commands ----------------------------------------------------------------------------------------------------
-
     def _expand_commands(self, values: dict[str, str]) -> None:
-        """Expand each command for the first job; store all values of varying commands in ``varying_commands``."""
+        """Expand each command for the first job; store all jobs' values of those that vary in ``varying_commands``."""
         commands = {command for section in self.sections for command in section.commands}
         defined = {*self.macros.definitions, *self.open_variables[: len(self.items.variables)]}
         for command in sorted(commands & defined):
@@ -140,7 +139,6 @@ class Builder:
             values[command] = column[0]
 
     def _fill_template(self, pieces: list[str | int]) -> Column | None:
-        """Fill in a template for all jobs; return None if a value contains macros."""
         indexes = [piece for piece in pieces if isinstance(piece, int)]
         columns = [self._variable(index) for index in indexes]
         for index, column in zip(indexes, columns, strict=True):
@@ -180,10 +178,7 @@ class Builder:
             self._variables[index] = values
         return values
 
-    # -- attributes --------------------------------------------------------------------------------------------------
-
     def _spelling(self, attribute: str) -> str:
-        """Return the spelling of an attribute at its first use, because names are case-insensitive."""
         return self._spellings.setdefault(attribute.lower(), attribute)
 
     def _update(self, ad: dict[str, str], attributes: Mapping[str, str]) -> None:
@@ -200,7 +195,6 @@ class Builder:
         ad: dict[str, str],
         columns: dict[str, Column],
     ) -> None:
-        """Compute a section for all jobs; store attributes that are the same in all jobs in ``ad``."""
         sections = _sections_needed(section, sections_run)
         names = sorted({command for each in sections for command in each.commands if command in self.varying_commands})
         if sections == [section] and section.verbatim is not None and section.verbatim.decides(names):
@@ -249,7 +243,7 @@ class Builder:
 
 
 def _is_plain(column: Column) -> bool:
-    """Check whether all values are words of ordinary characters with single blanks, and not the null file."""
+    """Check whether all values are words of ordinary characters with single blanks, and none is the null file."""
     text = "\n".join(["", *column, ""])
     blanks = any(blank in text for blank in _IRREGULAR_BLANKS)
     return not blanks and _SPECIAL_CHARACTER.search(text) is None and "/dev/null" not in column
@@ -262,7 +256,6 @@ def _run_section(section: Section, job: SubmitJob, previous_ad: Mapping[str, str
 
 
 def _sections_needed(section: Section, sections_run: list[Section]) -> list[Section]:
-    """Return, in order, the sections whose attributes a section reads, directly or indirectly, and the section."""
     needed = [section]
     for earlier in reversed(sections_run[:-1]):
         if any(later.reads_any(set(earlier.sets)) for later in needed):
@@ -284,7 +277,6 @@ def _fact_attributes(facts: SubmitFacts) -> dict[str, str]:
 
 
 def _sections_for(macros: Macros, items: Items) -> list[Section]:
-    """Return the sections that every job needs and those of the given commands, in the order of computation."""
     commands = {*macros.definitions, *(name.lower() for name in items.variables)}
     middle = [section for section in MIDDLE if not commands.isdisjoint(section.commands) or section.reads]
     attribute_commands = [name for name in commands if name.startswith("my.")]
@@ -304,7 +296,6 @@ def _sections_for(macros: Macros, items: Items) -> list[Section]:
 
 
 def _attribute_name(macros: Macros, command: str) -> str:
-    """Return the attribute that ``MY.name`` sets, with the spelling that other commands use."""
     definition = macros.definitions.get(command)
     name = (definition.name if definition is not None else command)[len("my.") :]
     if not _IDENTIFIER.fullmatch(name):
@@ -341,7 +332,7 @@ JOBSET_NAME = "JobSetName"
 
 
 def jobset_sections(commands: Iterable[str]) -> list[Section]:
-    """Return the section of the given commands that begin with ``JOBSET.``, if any."""
+    """Return the section of those given commands that begin with ``JOBSET.``; empty if none does."""
     names = tuple(name for name in commands if name.startswith(JOBSET_PREFIX))
     return [Section(_jobset_action(names), names, (JOBSET_NAME,), (JOBSET_NAME,))] if names else []
 

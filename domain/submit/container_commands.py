@@ -1,8 +1,8 @@
 """Compute the attributes of jobs in containers: the image, how it is transferred, and the ports.
 
-A job runs in a container if its universe is docker or container, or if it names an image; its JobUniverse is vanilla or
-local. Source, also of the error messages: HTCondor 25.14's ``SetUniverse``, ``SetExecutable``, ``SetContainerSpecial``
-and ``process_container_input_files`` (``submit_utils.cpp``).
+A job runs in a container if its universe is docker or container, or if it names an image. Its JobUniverse is then
+vanilla or local. Source, also of the error messages: HTCondor 25.14's ``SetUniverse``, ``SetExecutable``,
+``SetContainerSpecial`` and ``process_container_input_files`` (``submit_utils.cpp``).
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ def _image(job: SubmitJob) -> None:
 
 
 def _check_credentials(job: SubmitJob) -> None:
-    """Raise SubmitError if the job sends Docker credentials, but the user has none."""
     command = job.spelling("docker_send_credentials", "dockersendcredentials")
     path = f"{job.facts.environment.get('HOME', '')}/.docker/config.json"
     if job.boolean(command) and job.files.size(path) is None:
@@ -86,13 +85,13 @@ def _image_attribute(image: str) -> str:
 
 
 def check_mounts(job: SubmitJob) -> None:
-    """Warn of mount_under_scratch for a job outside of containers."""
+    """Warn the user if a job outside of containers sets mount_under_scratch."""
     if job.attribute("MountUnderScratch") is not None and not wants_container(job):
         job.warn("mount_under_scratch has no effect: Poolbook implements it only for jobs in containers")
 
 
 def image_files(job: SubmitJob) -> list[str]:
-    """Set the source of the container image and its name on the machine; return the image if it is an input file."""
+    """Set the source of the container image and its name on the machine. Return the image if it is an input file."""
     value = job.value(*IMAGES[2:])
     if value is None or not is_true(job.attribute("WantContainer")):
         return []

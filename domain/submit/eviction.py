@@ -1,9 +1,9 @@
 """Compute the transforms that the schedd applies to evicted jobs: larger requests, and on_evict_checks.
 
 ``request_memory = 1G, 2G, 4G`` (or ``retry_request_memory = 2G, 4G``) requests more memory each time the job exceeds
-its request; ``retry_request_memory_increase`` and ``retry_request_memory_max`` set the increment and the limit. The ad
+its request. ``retry_request_memory_increase`` and ``retry_request_memory_max`` set the increment and the limit. The ad
 contains the lines of the transform, separated by record separators. Source: the manual's page "Submit Description File
-Commands", request_memory and related commands, and HTCondor 25.14's ``SetBuiltInOnEvictCheck``.
+Commands", request_memory and related commands; HTCondor 25.14's ``SetBuiltInOnEvictCheck``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _EXCEEDED = {
 
 
 class Retries(NamedTuple):
-    """The commands for the next request of a resource; ``maximum`` and ``increase`` are empty if unsupported."""
+    """The commands for the next request of a resource. ``maximum`` and ``increase`` may be missing (empty)."""
 
     attribute: str
     sequence: str
@@ -44,7 +44,7 @@ class Retries(NamedTuple):
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """The attributes that the commands set."""
+        """Return the attributes that the commands set."""
         prefixes = ("Retry", BODY_PREFIX, *(("Max", "Next") if self.increase else ()))
         return (*(f"{prefix}{self.attribute}" for prefix in prefixes), ON_EVICT)
 
@@ -86,7 +86,6 @@ def set_retries(job: SubmitJob, command: str, retries: Retries, remaining: str, 
 
 
 def _parse_sequence(job: SubmitJob, command: str, line: str, amount: Amount) -> tuple[list[int], str]:
-    """Return the amounts of a list, and the expression after them, if any."""
     numbers: list[int] = []
     remaining = line.strip()
     while remaining:
@@ -114,7 +113,6 @@ def _parse_sequence(job: SubmitJob, command: str, line: str, amount: Amount) -> 
 def _transform_lines(
     job: SubmitJob, retries: Retries, numbers: list[int], last: str, increase: str | None, amount: Amount
 ) -> str:
-    """Return the transform's lines that set the next request, and set the attributes that these lines read."""
     name = retries.attribute
     if numbers:
         job.result[f"Retry{name}"] = expression_text(f"{{{', '.join([*map(str, numbers), last])}}}")
@@ -133,7 +131,6 @@ def _transform_lines(
 
 
 def _next_request(job: SubmitJob, retries: Retries, increase: str, amount: Amount) -> str:
-    """Return the expression of the next request."""
     rule = f"this must be a positive number, or an expression that references {retries.attribute}"
     megabytes = amount(increase)
     if megabytes is not None:
@@ -148,7 +145,6 @@ def _next_request(job: SubmitJob, retries: Retries, increase: str, amount: Amoun
 
 
 def _evaluate_next(job: SubmitJob, retries: Retries, next_request: str) -> int:
-    """Return the value of the next request, evaluated with the value of the first request."""
     ad = ClassAd({retries.attribute: read_expression(job.result[retries.attribute])})
     try:
         value = read_expression(next_request).evaluate(ad, context=Context())

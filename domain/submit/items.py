@@ -1,7 +1,7 @@
 """List the items of a queue statement: from brackets, a file, a program, standard input, or matching paths.
 
-Source: the manual's page "Submit Description File Commands" (queue, submit_warn_empty_matches ...), and HTCondor
-25.14. Unlike HTCondor, which repeats the previous item, Poolbook ignores a blank line in a list.
+Source: the manual's page "Submit Description File Commands" (queue, submit_warn_empty_matches ...), and HTCondor 25.14.
+For a blank line in a list, HTCondor repeats the previous item; Poolbook ignores the line.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f
 
 
 class ItemTable(Struct, frozen=True):
-    """The options that determine how the rows of ``from table`` are split."""
+    """The options that say how ``queue from table`` splits its rows."""
 
     header: int | None = 0  #: the number of the row with the names of the variables; None if there is no such row
     skip: int = 0  #: further rows to skip
@@ -63,7 +63,7 @@ def parse_table(options: str, line: int | None) -> ItemTable:
 
 
 def split_header(table: ItemTable, items: list[str], line: int | None) -> tuple[list[str] | None, list[str]]:
-    """Return the headings of a table (None if it has no headings) and its other rows."""
+    """Return the headings of a table (None if it has none) and its other rows."""
     if table.header is None:
         return None, items
     if table.header >= len(items):
@@ -94,7 +94,6 @@ def split_columns(items: list[str], count: int, table: ItemTable | None) -> tupl
 
 
 def _split_row(row: str, table: ItemTable, splits: int) -> list[str]:
-    """Split a row at its first ``splits`` separators, or at all of them if that is 0."""
     cells = row.split(table.separator, splits or -1) if table.separator else [row]
     return [cell.strip(" \t") for cell in cells] if table.trim else cells
 
@@ -103,7 +102,7 @@ SEPARATORS = re.compile(r"[, \t\r\n]+")
 
 
 class Matching(Struct, frozen=True):
-    """The options that determine how ``queue matching`` treats unmatched patterns, duplicate paths and directories."""
+    """How ``queue matching`` treats patterns without a match, duplicate paths, and directories."""
 
     warn_empty: bool = True
     fail_empty: bool = False
@@ -157,7 +156,6 @@ def _read_bracketed(lines: Lines, line: int | None) -> list[str]:
 
 
 def _read_text(name: str, line: int | None, sources: ItemSources) -> str:
-    """Return the text of a file, the output of a program (``PROGRAM |``), or standard input (``-``)."""
     if not name:
         raise SubmitError("'queue from' needs the name of a file, or items in brackets", line)
     try:
@@ -177,7 +175,7 @@ def _read_text(name: str, line: int | None, sources: ItemSources) -> str:
 
 
 def matching_paths(patterns: list[str], path_kind: bool | None, sources: ItemSources, line: int | None) -> list[str]:
-    """Return the matching paths, without duplicates unless they are allowed."""
+    """Return the paths that match, without duplicates unless the options allow them."""
     rules = sources.matching()
     matches = [(pattern, _matches(pattern, path_kind, sources.files, line)) for pattern in patterns]
     unmatched = [pattern for pattern, paths in matches if not paths]

@@ -1,7 +1,7 @@
 """Define a job whose ad is being built, and the sections that set its attributes.
 
-A *section* computes attributes from commands. It lists the commands and attributes that it reads, so ``build`` can
-determine which sections differ between jobs.
+A *section* computes attributes from commands. It lists the commands and attributes that it reads, so that ``build``
+knows which sections differ between jobs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .submit_context import SubmitError, SubmitFacts, SubmitFiles
 
 
 class SubmitJob(Struct):
-    """A job under construction: the expanded values of its commands, and the attributes that are already set."""
+    """A job whose ad is being built: the expanded values of its commands, and the attributes that are already set."""
 
     facts: SubmitFacts
     files: SubmitFiles
@@ -32,11 +32,11 @@ class SubmitJob(Struct):
     result: dict[str, str] = field(default_factory=dict)  #: the attributes that the current section sets
 
     def value(self, *commands: str) -> str | None:
-        """Return the value of the first command that is present, without looking up the later commands."""
+        """Return the value of the first of these commands that is present, without looking up the later ones."""
         return self.values.get(self.spelling(*commands))
 
     def spelling(self, *commands: str) -> str:
-        """Return the name of the first command that is present, even if empty; if none is present, the last name."""
+        """Return the first of these commands that is present, even if it is empty; the last one if none is present."""
         for command in commands:
             self.used.add(command)
             if command in self.values or command in self.definitions:
@@ -61,8 +61,6 @@ class SubmitJob(Struct):
         line = None if definition is None else definition.line
         return SubmitError(message, line, tool=tool.format(name=name, value=excerpt))
 
-    # -- typed values of commands ------------------------------------------------------------------------------------
-
     def expression(self, command: str) -> str:
         try:
             return expression_text(self.values[command])
@@ -70,7 +68,7 @@ class SubmitJob(Struct):
             raise self.error(command, f"this must be an expression, but {_first_line(error)}") from None
 
     def default(self, setting: str) -> str:
-        """Return the expression in a setting, which may be empty; raise SubmitError if it is invalid."""
+        """Return the expression that a setting contains, which may be empty; raise SubmitError if it is invalid."""
         value = self.facts.setting(setting)
         try:
             return expression_text(value) if value else ""
@@ -106,7 +104,7 @@ class SubmitJob(Struct):
 
 
 def parse_boolean(value: str) -> bool | None:
-    """Return a value as a boolean, or None if it is not a boolean; ``yes`` and ``t`` are attribute names."""
+    """Return a value as a boolean; None if it is not one. ``yes`` and ``t`` are attribute names, not booleans."""
     result = evaluate_text(value)
     return result != 0 if isinstance(result, (bool, int, float)) else None
 
@@ -139,19 +137,19 @@ Action: TypeAlias = Callable[[SubmitJob], None]
 
 
 class Verbatim(NamedTuple):
-    """A command whose plain value, in quotes, is a section's only attribute; it takes precedence over ``others``."""
+    """A command whose plain value, in quotes, is the section's only attribute. It takes precedence over ``others``."""
 
     command: str
     attribute: str
     others: tuple[str, ...]
 
     def decides(self, varying: Collection[str]) -> bool:
-        """Check whether this command varies and takes precedence over all other varying commands."""
+        """Check whether this command varies between jobs and takes precedence over all other varying commands."""
         return self.command in varying and all(name == self.command or name in self.others for name in varying)
 
 
 class Section(Struct, frozen=True):
-    """A function that sets attributes, with the commands and attributes that it reads and sets."""
+    """A function that sets attributes, and the commands and attributes that it reads and sets."""
 
     action: Action
     commands: tuple[str, ...]  #: the lower-case commands that it reads

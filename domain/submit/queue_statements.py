@@ -43,7 +43,7 @@ _ALLOWED_AFTER = dict.fromkeys(_PATH_KINDS, "'matching'") | {"table": "'from'"}
 
 
 class Items(Struct, frozen=True):
-    """The jobs and items of a queue statement."""
+    """The jobs and the items of a queue statement."""
 
     count: int  #: the number of jobs per item
     variables: tuple[str, ...]  #: the names as the user wrote them
@@ -59,7 +59,7 @@ class Items(Struct, frozen=True):
         return self.spread(self.rows[variable])
 
     def spread(self, values: Sequence[str]) -> Sequence[str]:
-        """Repeat the value of each item for the item's jobs."""
+        """Return one value per job: the value of each item, repeated for the item's jobs."""
         if self.count == 1:
             return values
         return list(chain.from_iterable([value] * self.count for value in values))
@@ -115,8 +115,6 @@ def _parse_count(text: str, line: int | None) -> int:
 
 
 class _Qualifiers(Struct, frozen=True):
-    """The qualifiers between ``in``, ``from`` or ``matching`` and the items."""
-
     path_kind: bool | None = None  #: which paths match (a value of ``_PATH_KINDS``), if ``has_path_kind``
     has_path_kind: bool = False
     table: ItemTable | None = None
@@ -124,7 +122,6 @@ class _Qualifiers(Struct, frozen=True):
 
 
 def _parse_qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifiers, str]:
-    """Return the qualifiers, and the text after them."""
     qualifiers = _Qualifiers()
     while True:
         if (word := _QUALIFIER.match(text)) is not None:
@@ -152,8 +149,8 @@ def _parse_qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifier
 
 
 def _split_bracket(text: str, line: int | None) -> tuple[str, str]:
-    """Return the content of a bracket directly after ``table``, and the text after the bracket. A bracket after a blank
-    is the list of items."""
+    """Return the text in brackets directly after ``table``, and the text after the brackets. Brackets after a blank are
+    the list of items."""
     if not text.startswith("("):
         return "", text.lstrip()
     end = find_closing(text, 0)

@@ -1,7 +1,8 @@
-"""Compute the job's Requirements: the user's expression, and the clauses that a submission adds to it.
+"""Compute the job's Requirements: the user's expression, and the clauses that condor_submit adds to it.
 
-A clause is added unless the user's expression already refers to the slot attribute that it tests. Source: the manual,
-"Submit Description File Commands", requirements and request_*; HTCondor 25.14 for the clauses' order and text.
+A clause is added unless the user's expression already refers to the slot attribute that the clause tests. Source: the
+manual, "Submit Description File Commands", requirements and request_*; HTCondor 25.14 for the order and text of the
+clauses.
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ def _requirements(job: SubmitJob) -> None:
 
 
 def _slot_attributes_read(job: SubmitJob, text: str) -> set[str]:
-    """Return the lower-case slot attributes that an expression reads; raise SubmitError if it reads Requirements."""
     if not text:
         return set()
     ad = ClassAd({"RequestMemory": 0, "VM_CkptMac": "", "Requirements": True})
@@ -100,7 +100,7 @@ def _added_clauses(job: SubmitJob, referenced: set[str], vanilla: bool) -> Itera
 
 
 def _may_exceed(text: str, bound: float) -> bool:
-    """Check whether a request could exceed a limit; a request that is an expression always could."""
+    """Check whether a request could exceed a limit. If the request is an expression, it always could."""
     value = literal_value(text)
     return not isinstance(value, (int, float)) or value > bound
 
@@ -114,7 +114,6 @@ def _warn_of_obsolete(job: SubmitJob, attribute: str, resource: str) -> None:
 
 
 def _resource_clauses(job: SubmitJob, referenced: set[str]) -> Iterator[str]:
-    """Yield the clauses for the requested GPUs and custom resources."""
     names = sorted({*job.earlier, *job.result}, key=str.lower)
     keys = {name.lower() for name in names}
     for name in names:
@@ -168,7 +167,6 @@ _URL = re.compile(r"\s*([A-Za-z][A-Za-z0-9.+-]*)://.")
 
 
 def _transfer_methods(job: SubmitJob) -> list[str]:
-    """Return the URL schemes of the job's files, except the ones that the job's own plugins handle."""
     urls = (literal_string(job.attribute("TransferInput")) or "").split(",")
     urls.append(literal_string(job.attribute("OutputDestination")) or "")
     remaps = (literal_string(job.attribute("TransferOutputRemaps")) or "").split(";")

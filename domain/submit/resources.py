@@ -159,8 +159,6 @@ def _gpu_action(job: SubmitJob) -> None:
         job.result["RequireGPUs"] = expression_text(" && ".join([first, *clauses[1:]]))
 
 
-# -- files -------------------------------------------------------------------------------------------------------------
-
 _SHOULD_TRANSFER = {
     **dict.fromkeys(("yes", "true", "always"), "YES"),
     **dict.fromkeys(("no", "false", "never"), "NO"),
@@ -177,7 +175,6 @@ _NEEDS_TRANSFER = "it needs should_transfer_files = YES or IF_NEEDED, but that i
 
 
 def _transfer(job: SubmitJob) -> None:
-    """Set the attributes for whether and when files are transferred, which files, and their size."""
     inputs, outputs = _file_list(job, "transfer_input_files"), _file_list(job, "transfer_output_files")
     images = image_files(job)
     check_mounts(job)

@@ -1,7 +1,7 @@
 """Compute the attributes of commands that are not in the table of simple commands: program, files, exit, retries.
 
-Source: each command's entry in the manual's page "Submit Description File Commands"; for undocumented defaults, the
-ads that HTCondor 25.14 creates.
+Source: the entry of each command in the manual's page "Submit Description File Commands"; for undocumented defaults,
+the ads that HTCondor 25.14 creates.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ def _environment(job: SubmitJob) -> None:
 
 
 def _warn_of_secrets(job: SubmitJob, patterns: str, variables: Mapping[str, str]) -> None:
-    """Warn the user if secrets or the complete environment are copied into the job's ad, which all users can read."""
+    """Warn the user if secrets or the whole environment are copied into the job's ad, which all users can read."""
     secrets = argument_syntax.unlisted_secrets(patterns, variables)
     if not secrets and patterns.strip(",; ") not in ("", "*"):
         return
@@ -163,7 +163,6 @@ def _status(job: SubmitJob) -> None:
 
 
 def _stream_action(attribute: str, word: str) -> Action:
-    """Return the action for stdin, stdout or stderr; ``word`` is input, output or error."""
     transfer_attribute, stream_attribute = f"Transfer{attribute}", f"Stream{attribute}"
 
     def action(job: SubmitJob) -> None:
@@ -202,7 +201,6 @@ def _rank(job: SubmitJob) -> None:
 
 
 def _retries(job: SubmitJob) -> None:
-    """Set OnExitRemove from max_retries, success_exit_code, retry_until and on_exit_remove."""
     remove, hold = job.spelling("on_exit_remove", "onexitremove"), job.spelling("on_exit_hold", "onexithold")
     max_retries, success_code = (
         job.spelling("max_retries", "jobmaxretries"),
@@ -245,7 +243,6 @@ def _exit_code(job: SubmitJob, command: str, code: int) -> int:
 
 
 def _bracket_conditional(text: str) -> str:
-    """Enclose an operand of ``||`` in parentheses if it is a conditional expression."""
     return f"({text})" if "?" in re.sub(r"=\?=", "", text) else text
 
 
@@ -293,7 +290,7 @@ _DEFERRAL_ATTRIBUTES = ("CronMinute", "CronHour", "CronDayOfMonth", "CronMonth",
 
 
 def _may_be_seconds(text: str) -> bool:
-    """Check whether an expression could be a number of seconds, which is false only for literals of other types."""
+    """Check whether an expression could be a number of seconds. Only a literal of another type could not."""
     if text.lower() in ("undefined", "error"):
         return False
     value = literal_value(text.removeprefix("-"))
@@ -319,12 +316,6 @@ def _deferral(job: SubmitJob) -> None:
         seconds("DeferralWindow", "0", "cron_window", "cronwindow", "deferral_window", "deferralwindow")
         seconds("DeferralPrepTime", "300", "cron_prep_time", "cronpreptime", "deferral_prep_time", "deferralpreptime")
         job.result["ScheddInterval"] = expression_text(job.facts.setting("SCHEDD_INTERVAL"))
-
-
-def simple_section(command: SubmitCommand) -> Section:
-    return Section(
-        _simple_action(command), command.commands, (command.attribute,), _ATTRIBUTES_READ.get(command.kind, ())
-    )
 
 
 _ATTRIBUTES_READ: dict[CommandType, tuple[str, ...]] = {CommandType.PATH: ("Iwd",)}
@@ -366,7 +357,6 @@ def _attribute_text(job: SubmitJob, name: str, value: str, kind: CommandType) ->
 
 
 def _dependent_attributes(job: SubmitJob) -> None:
-    """Set attributes that depend on other attributes."""
     if job.attribute("JobUniverse") == "5" and job.attribute("JobLeaseDuration") is None:
         if default := job.default("JOB_DEFAULT_LEASE_DURATION"):
             job.result["JobLeaseDuration"] = default
@@ -454,7 +444,10 @@ MIDDLE: tuple[Section, ...] = (
         ),
         ("AccountingGroup", "AcctGroup", "AcctGroupUser", "MaxJobRetirementTime", "ProjectName"),
     ),
-    *map(simple_section, SIMPLE),
+    *(
+        Section(_simple_action(row), row.commands, (row.attribute,), _ATTRIBUTES_READ.get(row.kind, ()))
+        for row in SIMPLE
+    ),
     Section(
         _deferral,
         (

@@ -55,9 +55,9 @@ def parse_submit(
 
     :param macros: ``name=value`` arguments of the command line, defined before the first line
     :param append: lines to read before each queue statement
-    :param queue: the arguments of the queue statement, if the description does not contain one
-    :param toggle_unused: invert the configured choice of whether to warn of unused commands
-    :raises SubmitError: if the description is invalid; the message includes the line
+    :param queue: the arguments of a queue statement, for a description that contains none
+    :param toggle_unused: whether to invert the setting that enables warnings about unused commands
+    :raises SubmitError: if the description is invalid; the message contains the line
     """
     with _convert_errors():
         return _ClusterBuilder(facts, files, macros or {}, append, toggle_unused).read(text, queue)
@@ -100,7 +100,6 @@ def _items_from_mappings(items: Sequence[Mapping[str, object]] | None, count: in
 
 @contextmanager
 def _convert_errors() -> Iterator[None]:
-    """Convert errors in the description's macros to SubmitErrors."""
     try:
         yield
     except MacroError as error:
@@ -117,8 +116,6 @@ def _value_text(name: str, value: object) -> str:
 
 
 class _ClusterBuilder:
-    """A builder of a cluster: the queue statements read so far, and their jobs."""
-
     def __init__(
         self,
         facts: SubmitFacts,
@@ -248,7 +245,6 @@ def _merge_batches(batches: list[JobBatch]) -> JobBatch:
 
 
 def _automatic_variables(facts: SubmitFacts) -> dict[str, str]:
-    """Return the automatic variables of every description (the manual's page "Submitting a Job")."""
     day = datetime.fromtimestamp(facts.now, UTC)
     cluster = str(facts.cluster)
     return {
@@ -316,7 +312,7 @@ LEAVE_AFTER_TEN_DAYS: Final = (
 
 
 def hold_for_spooling(parsed: Submission) -> Submission:
-    """Return the submission with its jobs held until their input is spooled; raise SubmitError if ``hold`` is set."""
+    """Return the submission with its jobs held until their input is spooled; raise SubmitError if it sets ``hold``."""
     if parsed.ad.get("JobStatus") == "5":
         raise SubmitError("Cannot set hold to 'true' when using -remote or -spool")
     hold_attributes = {

@@ -1,4 +1,4 @@
-"""Define the commands that set one attribute each (``commands.txt``), unsupported commands, and universes."""
+"""The commands that set one attribute each (``commands.txt``), unsupported commands, and universes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Define the facts and files that a submission needs from the machine, and the error and warning that it may raise."""
+"""The facts and files that a submission needs from the machine, and the error and warning that it may raise."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SubmitFacts(Struct, kw_only=True):
 
 class SubmitFiles(IncludedFiles, Protocol):
     """The interface through which a submission reads files and runs programs. Paths are relative to
-    ``SubmitFacts.iwd``. The methods raise MacroError if this description is not allowed to perform the action."""
+    ``SubmitFacts.iwd``. A method raises MacroError if this description may not do what it asks for."""
 
     def standard_input(self) -> str:
         """Return the text of standard input; raise OSError if there is none."""
@@ -58,7 +58,7 @@ class SubmitFiles(IncludedFiles, Protocol):
 
 
 class NoSubmitFiles:
-    """A ``SubmitFiles`` without disk access: every file exists with size 0, and reading one fails with ``reason``."""
+    """A ``SubmitFiles`` without disk access. Every file exists with size 0; reading one fails with ``reason``."""
 
     def __init__(self, reason: str) -> None:
         self._reason = reason

@@ -1,8 +1,8 @@
 """Parse the lines of a submit description into definitions and queue statements.
 
 A line is a condition (see ``conditions``), ``include : FILE`` (see ``macros.lines``), ``use CATEGORY : NAME`` (see
-``macro_templates``), ``warning : ...``, ``error : ...``, a queue statement, or a definition: ``name = value``,
-``name += more``, ``name @=tag`` with lines up to ``@tag``, ``+Attribute = expression``. Source: the manual's pages
+``macro_templates``), ``warning : ...``, ``error : ...``, a queue statement, or a definition: ``name = value``, ``name
++= more``, ``name @=tag`` with lines up to ``@tag``, or ``+Attribute = expression``. Source: the manual's pages
 "Introduction to Configuration" and "Submitting a Job".
 """
 
@@ -33,7 +33,7 @@ _DIRECTORIES = {**dict.fromkeys(("yes", "true"), None), **dict.fromkeys(("never"
 
 
 class SubmitReader(Struct):
-    """A parser that stores definitions in ``macros`` and calls ``queued`` for each queue statement."""
+    """A parser that stores definitions in ``macros``, and passes each queue statement to ``queued``."""
 
     macros: Macros
     facts: SubmitFacts
@@ -136,7 +136,6 @@ class SubmitReader(Struct):
             self.read(Lines(text[1], text[0]), depth + 1)
 
     def _use(self, category: str, text: str, number: int | None, depth: int, lines: Lines) -> None:
-        """Read the lines of the templates that a ``use`` line names."""
         if depth + 1 >= MAX_INCLUDES:
             raise SubmitError(f"templates use each other more than {MAX_INCLUDES} levels deep", number)
         for name, arguments in templates_used(category, text):

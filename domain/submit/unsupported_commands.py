@@ -1,7 +1,7 @@
 """Warn a user of all unsupported commands in one message.
 
-``coverage.attributes`` lists the unsupported job attributes, and the slot attributes that no slot has. Commands that
-do not change the ad are not reported.
+``coverage.attributes`` lists the unsupported job attributes, and the slot attributes that no slot has. A command that
+does not change the ad is not reported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ POLICIES: Final[Mapping[str, str]] = {
 
 
 def is_read_by_htcondor(command: str) -> bool:
-    """Check whether HTCondor reads a command that sets no attribute in Poolbook; such a command is not misspelled."""
+    """Check whether HTCondor reads a command that sets no attribute in Poolbook. Such a command is not misspelled."""
     return command in _read_by("the parser") or command in _read_by("condor_submit")
 
 
@@ -63,7 +63,7 @@ def _read_by(reader: Literal["the parser", "condor_submit"]) -> frozenset[str]:
 
 
 def unsupported_message(batch: JobBatch, spellings: Mapping[str, str], expressions: Mapping[str, str]) -> str:
-    """Return a message about all parts of a submission that have no effect; empty if all parts have an effect.
+    """Return one message about all parts of a submission that have no effect; empty if all parts have an effect.
 
     :param spellings: the original spelling of each command, by lower-case name (``my.name`` for ``+name``)
     :param expressions: the user's ``requirements`` and ``rank``, with macros expanded
@@ -85,21 +85,15 @@ def _message_parts(
         if names := _missing_slot_attributes(expressions.get(command, ""), batch):
             yield f"{command} reads {_join_names(names)}, which no slot has"
     for attribute in sorted({*batch.ad, *batch.columns}):
-        yield from _error_messages(batch, attribute)
+        texts = dict.fromkeys(batch.columns.get(attribute) or [batch.ad[attribute]])
+        suspects = (text for text in texts if "(" in text and text[0] != '"')
+        if explanation := next(filter(None, map(_error_explanation, suspects)), ""):
+            yield f"{attribute} is an error for every job: {explanation}"
     for attribute, command in POLICIES.items():
         if names := _missing_job_attributes(batch, attribute):
             yield f"{command} reads {_join_names(names)}, which no job has"
     if names := list(dict.fromkeys(_missing_capabilities(batch))):
         yield f"the jobs stay idle, because no slot has {_join_names(names)} yet"
-
-
-def _error_messages(batch: JobBatch, attribute: str) -> Iterator[str]:
-    """Yield a warning if an attribute's expression evaluates to error for all ads."""
-    for text in set(batch.columns.get(attribute) or [batch.ad[attribute]]):
-        explanation = _error_explanation(text) if "(" in text and text[0] != '"' else ""
-        if explanation:
-            yield f"{attribute} is an error for every job: {explanation}"
-            return
 
 
 @lru_cache(maxsize=256)
@@ -114,7 +108,6 @@ def _join_names(names: Sequence[str]) -> str:
 
 
 def _commands_setting(batch: JobBatch, table: Mapping[str, frozenset[str]], spellings: Mapping[str, str]) -> list[str]:
-    """Return the commands that set an attribute in ``table`` to a value other than its neutral values."""
     setting: dict[str, None] = {}
     for attribute, neutral_texts in table.items():
         if not neutral_texts.issuperset(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
@@ -124,7 +117,6 @@ def _commands_setting(batch: JobBatch, table: Mapping[str, frozenset[str]], spel
 
 
 def _missing_capabilities(batch: JobBatch) -> Iterator[str]:
-    """Yield the capabilities that the jobs require but no slot has."""
     present = _attributes_of_jobs(batch)
     for text in set(batch.columns.get("Requirements") or [batch.ad.get("Requirements", "true")]):
         for clause in clauses(parse(text)):
@@ -140,7 +132,6 @@ def _missing_capabilities(batch: JobBatch) -> Iterator[str]:
 
 
 def _missing_job_attributes(batch: JobBatch, attribute: str) -> list[str]:
-    """Return the job attributes that an expression reads but no job's ad contains."""
     names_read = set[str]()
     for text in set(batch.columns.get(attribute) or [batch.ad.get(attribute, "")]):
         if any(name.lower() in text.lower() for name in unwritten_attributes()):
@@ -152,12 +143,10 @@ def _missing_job_attributes(batch: JobBatch, attribute: str) -> list[str]:
 
 
 def _attributes_of_jobs(batch: JobBatch) -> set[str]:
-    """Return the lower-case names of all attributes in the jobs' ads."""
     return {name.lower() for name in (*batch.ad, *batch.columns)}
 
 
 def _missing_slot_attributes(text: str, batch: JobBatch) -> list[str]:
-    """Return the slot attributes that an expression reads but no slot has."""
     try:
         names_read = parse(expression_text(text)).references(ClassAd()).external if text else ()
     except (ClassAdSyntaxError, EvaluationError):

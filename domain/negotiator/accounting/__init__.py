@@ -164,7 +164,6 @@ class _Terms:
 
 
 def _terms_of(settings: Mapping[str, str]) -> AccountantSettings:
-    """Return ``terms`` of the settings. The mapping is replaced, not modified, when settings change."""
     if _Terms.settings is not settings:
         _Terms.settings, _Terms.terms = settings, terms(settings)
     return _Terms.terms
@@ -298,7 +297,6 @@ def _standing(
 
 
 def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> float:
-    """Return the real priority to report; it was last updated at ``since``."""
     before = brought_to(book, since, halflife)
     if book.slots or until <= since:
         return rounded(before)
@@ -307,8 +305,7 @@ def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> f
 
 
 def shares(standings: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:
-    """Return each participating submitter's share of the pie. Shares are inversely proportional to effective
-    priorities."""
+    """Return each participating submitter's share of the pie, which is inverse to its effective priority."""
     inverse = {standing.name: 1 / standing.effective for standing in standings if standing.name in taking_part}
     total = sum(inverse.values())
     return {name: part / total for name, part in inverse.items()}

@@ -93,8 +93,7 @@ class Node:
 
 @frozen
 class GroupTree:
-    """All groups in tree order: breadth first, children by name. Submitters without a group belong to the root,
-    ``<none>``."""
+    """All groups, breadth first, children by name. Submitters without a group belong to the root, ``<none>``."""
 
     groups: tuple[AccountingGroup, ...]
     parents: tuple[int, ...]  #: the index of each group's parent; -1 for the root

@@ -12,7 +12,8 @@ from math import floor, inf
 
 from msgspec import Struct, field
 
-from ...classad import ClassAd, Context, EvaluationError, Expression
+from ...classad import ClassAd, Context, Expression
+from ...classad.analysis import value_or_error
 from ...state_machines import Dialect
 from .group_tree import Node
 
@@ -192,10 +193,7 @@ def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialec
             "GroupResourcesAllocated": node.allocated,
         }
     )
-    try:
-        value = order.evaluate(ad, None, context)
-    except EvaluationError:
-        return LAST
+    value = value_or_error(order, ad, None, context)
     return float(value) if isinstance(value, int | float) and value == value else LAST
 
 
@@ -243,8 +241,6 @@ class Rounds(Struct):
         if self._regroups:
             root.quota = root.allocated = self.total
 
-    # Turns
-
     def in_order(self) -> list[Node]:
         """Return the groups by GROUP_SORT_EXPR, smallest value first. With autoregroup, the root comes last."""
         order, context = self.rules.order, self.context
@@ -253,8 +249,7 @@ class Rounds(Struct):
         return sorted(self.nodes, key=lambda node: (last and not node.number, keys[node.number]))
 
     def _take_turns(self) -> None:
-        """Let each group negotiate: once for its whole allocation, or repeatedly for parts of it that grow by
-        GROUP_QUOTA_ROUND_ROBIN_RATE."""
+        """Let each group negotiate, for its whole allocation or for parts that grow by GROUP_QUOTA_ROUND_ROBIN_RATE."""
         surplus = any(node.accepts_surplus for node in self.nodes[1:])
         targets = (node.allocated if surplus else node.quota for node in self.nodes)
         most = max(0.0, *(target - node.before for target, node in zip(targets, self.nodes, strict=True)))
@@ -287,11 +282,8 @@ class Rounds(Struct):
             cores = node.usage + min(cores - node.usage, node.room())
         return float(int(cores)) if self.dialect.relaxes_group_quotas else cores
 
-    # After the turns
-
     def _all_used(self) -> bool:
-        """Update the groups' requests. A group that could not use its whole allocation requests no more than it has
-        now."""
+        """Update the groups' requests. A group that could not use its allocation requests no more than it has now."""
         allocated = used = 0.0
         for node in self.nodes:
             node.before = usage = node.usage
@@ -304,8 +296,7 @@ class Rounds(Struct):
         return used >= allocated
 
     def _distribute_rest(self) -> None:
-        """Give fractions of slots and unused allocations, which the rounds left over, to the groups that accept
-        surplus."""
+        """Give what the rounds left over, fractions of slots and unused allocations, to groups that accept surplus."""
         for node in self.in_order():
             if self.ends():
                 return
