@@ -15,7 +15,7 @@ from ..domain import events as e
 from ..domain.events.handlers import bound_handlers
 from ..domain.fold.evolve import MANAGER, evolve
 from ..domain.names import AccountName
-from ..domain.negotiator.accounting import initial, terms
+from ..domain.negotiator.accounting import accountant_settings, initial_factor
 from ..domain.state.records import Submitter
 from ..domain.state.state import Manager
 from .schema import insertion
@@ -95,7 +95,7 @@ class AccountingFold:
 
 def _initial_factor(submitter: Submitter) -> float:
     """Return the initial priority factor of a submitter whose event does not record it."""
-    return initial(submitter.name, terms(submitter.appeared_under or {}))
+    return initial_factor(submitter.name, accountant_settings(submitter.appeared_under or {}))
 
 
 def _row(name: str, submitter: Submitter) -> tuple[object, ...]:

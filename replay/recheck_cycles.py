@@ -23,7 +23,7 @@ from ..domain.classad import Context
 from ..domain.defrag.defrag_settings import policy_in_force
 from ..domain.defrag.poll import decide_poll
 from ..domain.fold.evolve import fold
-from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, OF_WHOLE, RULES, CycleResult, hold
+from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, OF_WHOLE, RULES, CycleResult, hold_cycle
 from ..domain.negotiator.negotiator_settings import settings_of
 from ..domain.startd.public_ad import PublishedSlots
 from ..domain.state.caches import Caches
@@ -131,10 +131,10 @@ def cycle_context(state: State, at: int, offset: int) -> Context:
     return Context(now=second, seed=second, timezone=timezone(timedelta(seconds=offset)), user_maps=state.user_maps)
 
 
-def hold_cycle(state: State, at: int, stimulus: str, offset: int, negotiator: str) -> CycleResult:
+def repeat_cycle(state: State, at: int, stimulus: str, offset: int, negotiator: str) -> CycleResult:
     """Return the negotiation cycle that a negotiator would hold in a state at an instant (microseconds)."""
     context = cycle_context(state, at, offset)
-    return hold(
+    return hold_cycle(
         state, Caches(), PublishedSlots, lambda cause: (at, cause, stimulus), context, offset, negotiator=negotiator
     )
 
@@ -172,14 +172,14 @@ def _repeat_group(
     logged = cycles[0][1] if cycles else None
     if logged is not None:
         position, zones.offset, zones.rules = cycles[0][0], logged.offset, logged.rules
-    if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, Caches()).tree.divides not in _RULES:
+    if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, Caches()).tree.has_groups not in _RULES:
         result.others += logged is not None
         return group
     result.taken += 1
     repeated = None
     try:
         negotiator = _negotiator_of(group)
-        repeated = hold_cycle(state, first_event.at, first_event.stimulus, zones.offset or 0, negotiator)
+        repeated = repeat_cycle(state, first_event.at, first_event.stimulus, zones.offset or 0, negotiator)
     except Exception as error:
         differences: Iterator[Difference] = iter([("the cycle", "was held", _failure_text(error))])
     else:

@@ -12,7 +12,7 @@ from ...domain.coverage.attributes import is_missing_capability
 from ...domain.decide import Refusal
 from ...domain.decide.pool_configuration import configured_pool_settings
 from ...domain.events import Ad
-from ...domain.negotiator.accounting import Standing, accounts_of, standings, terms
+from ...domain.negotiator.accounting import Standing, accountant_settings, accounts_of, standings
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import LogClosed
 from ...domain.ports.sensor_readings import Readings
@@ -286,7 +286,7 @@ class Submitters(Machines):
         settings, now = negotiator_settings(state.settings, name), self._engine.world.now()
         accounted = state.accounted.get(name, 0) if name_in_events(name) else state.priorities_updated_at
         books = accounts_of(state.submitters, name_in_events(name)).values()
-        return standings(books, terms(settings), group_names(settings), accounted, now, now)
+        return standings(books, accountant_settings(settings), group_names(settings), accounted, now, now)
 
     def _set(self, submitter: str, name: str, value: float, duration: int, user: str, negotiator: str) -> None:
         lent, id = round(seconds_of(duration, "duration")), self._engine.id("userprio")

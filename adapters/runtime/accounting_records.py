@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ...domain.negotiator.accounting import LEAST_PRIORITY, Standing, shares, standings, terms
+from ...domain.negotiator.accounting import LEAST_PRIORITY, Standing, accountant_settings, shares, standings
 from ...domain.state.accounting_groups import NO_GROUP, group_names, group_of
 from ...domain.units import SECOND
 
@@ -359,12 +359,14 @@ def _groups(
 
     :param jobs: the submitters with waiting jobs, each with the number of jobs and the cores that each job requests
     """
-    from ...domain.negotiator.group_standings import Holding, group_standings
+    from ...domain.negotiator.group_standings import SubmitterDemand, group_standings
     from ...domain.state_machines import dialect_named
 
-    holdings = {book.name: Holding(book.name, book.slots, book.weighted_in_use / 1000, 0, 0.0) for book in books}
+    holdings = {
+        book.name: SubmitterDemand(book.name, book.slots, book.weighted_in_use / 1000, 0, 0.0) for book in books
+    }
     for name, count, cores in jobs:
-        before = holdings.get(name, Holding(name, 0, 0.0, 0, 0.0))
+        before = holdings.get(name, SubmitterDemand(name, 0, 0.0, 0, 0.0))
         cores_requested = count * (float(cores) if cores.isascii() and cores.isdecimal() else 1.0)
         holdings[name] = before._replace(
             jobs=before.jobs + count, requested_cores=before.requested_cores + cores_requested
@@ -393,7 +395,7 @@ def _records(
     group_standings: Sequence[GroupStanding] = (),
 ) -> list[Record]:
     """Return the records at `now`. `accounted`: the last update of priorities; `at`: the last event."""
-    rules = terms(settings)
+    rules = accountant_settings(settings)
     groups = Groups(group_names(settings), rules.default, group_standings, rules.groups)
     submitter_standings = standings(submitters, rules, groups.names, accounted, at, now, now)
     return records(submitter_standings, groups, accounted // SECOND, cycle)

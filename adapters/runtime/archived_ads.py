@@ -15,7 +15,7 @@ from itertools import groupby
 from operator import attrgetter
 from typing import TYPE_CHECKING
 
-from ...domain.imported.packed_ads import Unpacked
+from ...domain.imported.packed_ads import UnpackedAds
 from ...projections.job_query import ALL
 from ..stores.location import locate
 from ..stores.sqlite_files import reading_uri
@@ -58,7 +58,7 @@ def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> I
     from ...domain.classad import ClassAd
 
     for position, same_event in groupby(places, attrgetter("position")):
-        unpacked = Unpacked(_packed(url, position))
+        unpacked = UnpackedAds(_packed(url, position))
         sieve_places = None if sieve is None else unpacked.places_of(sieve.names)
         for place in same_event:
             if sieve is None or sieve_places is None or sieve.lets_pass(unpacked.selected(place.number, sieve_places)):
@@ -94,7 +94,7 @@ def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
     from ...domain.classad import ClassAd
 
     for position in positions:
-        unpacked = Unpacked(_packed(url, position))
+        unpacked = UnpackedAds(_packed(url, position))
         for number in range(len(unpacked.group_of)):
             yield ClassAd.from_old(unpacked.text(number))
 

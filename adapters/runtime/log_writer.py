@@ -24,7 +24,7 @@ from ...domain.decide import Refusal, Tables, decide
 from ...domain.events import Event, JobExited, JobsEdited, JobsTransitioned
 from ...domain.fold.evolve import fold
 from ...domain.ports import stimuli as s
-from ...domain.ports.effects import Benchmark, Forget, Send, Signal, Start, StartClient, effects
+from ...domain.ports.effects import Benchmark, DeleteRecord, Send, Signal, Start, StartClient, effects
 from ...domain.ports.log import EventStore
 from ...domain.ports.sensor_readings import Readings
 from ...domain.ports.world import ClientLaunch, Launch, Mail, World
@@ -263,7 +263,7 @@ class LogWriter:
         forget: list[str] = []
         for offset, event in enumerate(events, 1):
             for effect in effects(self.state, before + offset, event):
-                if isinstance(effect, Forget):
+                if isinstance(effect, DeleteRecord):
                     forget.append(effect.key)
                 elif isinstance(effect, Benchmark):
                     self.world.benchmark(effect.slot)

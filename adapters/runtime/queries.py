@@ -288,7 +288,7 @@ class Queries:
     def standings(self) -> list[Standing]:
         """Return the submitters' standings at the log's last event; for an import, as recorded. Raise `NotKnown` if no
         imported file has priorities."""
-        from ...domain.negotiator.accounting import standings, terms
+        from ...domain.negotiator.accounting import accountant_settings, standings
         from ...domain.state.accounting_groups import group_names
 
         if self.imported:
@@ -298,7 +298,9 @@ class Queries:
             return [standing_of(record) for record in records if not record.get("IsAccountingGroup")]
         pool, at = self.views.pool(), self.views.at
         since = pool.accounted or pool.founded
-        return standings(self.views.submitters(), terms(pool.settings), group_names(pool.settings), since, at, at)
+        return standings(
+            self.views.submitters(), accountant_settings(pool.settings), group_names(pool.settings), since, at, at
+        )
 
     def usage(self, by: str = "user") -> list[Spent]:
         """Return the usage of the jobs that have left the queue, by user, group or cluster. Raise `ValueError` if `by`

@@ -163,8 +163,7 @@ def clauses(expression: Expression) -> list[Expression]:
 def explain(
     expression: Expression, my: ClassAd | None = None, target: ClassAd | None = None, context: Context | None = None
 ) -> list[ValuedClause]:
-    """Return the clauses of a conjunction with their values, to show which clauses are not true. The value of a clause
-    whose evaluation fails is ERROR."""
+    """Return the clauses of a conjunction with their values, to show which are not true; a failing one is ERROR."""
 
     def value(clause: Expression) -> Value:
         try:

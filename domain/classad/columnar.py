@@ -149,7 +149,7 @@ class Columnar:
         return vector
 
     def _slot_attribute(self, key: str, rows: Rows, active: Active, or_job: bool = False) -> Vector:
-        """Return an attribute's column. A slot without the attribute has undefined, or the job's value if
+        """Return an attribute's column. Without the attribute, a slot has undefined, or the job's value if
         ``or_job``."""
         column = self.table.columns.get(key)
         if column is None:
@@ -193,8 +193,7 @@ class Columnar:
         return merge(len(vector.data), parts)
 
     def column_of(self, node: Any, side: str) -> str | None:
-        """Return the key of the column that a reference reads; "" for a plain value of the job; None for any other
-        one."""
+        """Return the key of the column that a reference reads; "" for a plain value of the job; None for any other."""
         if node.absolute or node.key in MATCH_NAMES:
             return None
         scope = scope_of(node)

@@ -12,7 +12,7 @@ from .columnar import HANDLERS, Active, Columnar
 from .columnar_values import by_value, compute_distinct
 from .columns import BOOLEAN, ERR, INTEGER, OTHER, STRING, UNDEF
 from .environment import Environment
-from .function_registry import FUNCTIONS, ClassAdFunction, Needs
+from .function_registry import FUNCTIONS, ClassAdFunction, FunctionInputs
 from .operators import BINARY, UNARY
 from .tree import (
     AdExpression,
@@ -259,9 +259,9 @@ def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active
         return ALL_ERROR
     if key == "ifthenelse":
         return choice(evaluation, arguments, side, rows, active)
-    if function.needs is Needs.PLACE:
+    if function.needs is FunctionInputs.PLACE:
         raise Unsupported
-    if function.needs is Needs.CONTEXT:
+    if function.needs is FunctionInputs.CONTEXT:
         evaluation.columns_only = False
     if (known := by_value(evaluation, node, side, rows)) is not None:
         return known

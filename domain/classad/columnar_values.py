@@ -11,7 +11,7 @@ from .ad import ClassAd
 from .columnar import JOB, Columnar
 from .columns import ABSENT, OTHER, AttributeColumn, factorize
 from .environment import Environment
-from .function_registry import FUNCTIONS, Needs
+from .function_registry import FUNCTIONS, FunctionInputs
 from .scalar import evaluate_in
 from .tree import (
     Attribute,
@@ -86,9 +86,9 @@ def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | N
             continue
         if kind is Call:
             function = FUNCTIONS.get(current.key)  # type: ignore[attr-defined]
-            if function is None or function.needs is Needs.PLACE:
+            if function is None or function.needs is FunctionInputs.PLACE:
                 return None
-            if function.needs is Needs.CONTEXT:
+            if function.needs is FunctionInputs.CONTEXT:
                 evaluation.columns_only = False
         elif kind not in _PLAIN_NODES:
             return None

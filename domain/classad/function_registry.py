@@ -19,7 +19,7 @@ UNLIMITED = 1 << 30
 _NO_LISTS: Mapping[int, int] = MappingProxyType({})
 
 
-class Needs(Enum):
+class FunctionInputs(Enum):
     """The inputs on which the result of a function depends."""
 
     ARGUMENTS = "the values of its arguments"
@@ -32,7 +32,7 @@ class ClassAdFunction(NamedTuple):
     most: int
     eager: Eager | None
     lazy: Lazy | None
-    needs: Needs
+    needs: FunctionInputs
     members: Mapping[int, int]  # by number of arguments, the position of the list whose members are evaluated
 
 
@@ -44,7 +44,7 @@ def eager(
     least: int,
     most: int | None = None,
     *,
-    needs: Needs = Needs.ARGUMENTS,
+    needs: FunctionInputs = FunctionInputs.ARGUMENTS,
     members: Mapping[int, int] = _NO_LISTS,
 ) -> Callable[[Eager], Eager]:
     """Register an eager function under blank-separated names."""
@@ -57,7 +57,9 @@ def eager(
     return register
 
 
-def lazy(names: str, least: int, most: int | None = None, *, needs: Needs = Needs.PLACE) -> Callable[[Lazy], Lazy]:
+def lazy(
+    names: str, least: int, most: int | None = None, *, needs: FunctionInputs = FunctionInputs.PLACE
+) -> Callable[[Lazy], Lazy]:
     def register(body: Lazy) -> Lazy:
         for name in names.split():
             FUNCTIONS[name] = ClassAdFunction(least, least if most is None else most, None, body, needs, _NO_LISTS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from .argument_syntax import QuotingError, join, split, split_old_environment
 from .environment import Ad, Environment
-from .function_registry import UNLIMITED, Needs, eager, lazy
+from .function_registry import UNLIMITED, FunctionInputs, eager, lazy
 from .functions_lists import split_items, string_list
 from .scalar import evaluate_member
 from .tree import ListValue
@@ -53,7 +53,7 @@ def _env_v1_to_v2(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return _environment_line(table) if _add_entries(table, split_old_environment(text, delimiter)) else ERROR
 
 
-@lazy("mergeenvironment", 0, UNLIMITED, needs=Needs.ARGUMENTS)
+@lazy("mergeenvironment", 0, UNLIMITED, needs=FunctionInputs.ARGUMENTS)
 def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     table: dict[str, str] = {}
     for argument in arguments:
@@ -72,7 +72,7 @@ def _syntax_version(env: Environment, ad: Ad, arguments: list[Any]) -> int | Non
     return version if type(version) is int and version in (1, 2) else None
 
 
-@lazy("argstolist", 1, 2, needs=Needs.ARGUMENTS)
+@lazy("argstolist", 1, 2, needs=FunctionInputs.ARGUMENTS)
 def _args_to_list(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     version = _syntax_version(env, ad, arguments)
     if version is None:
@@ -88,7 +88,7 @@ def _args_to_list(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
     return string_list([argument for argument in line.split(" ") if argument])
 
 
-@lazy("listtoargs", 1, 2, needs=Needs.ARGUMENTS)
+@lazy("listtoargs", 1, 2, needs=FunctionInputs.ARGUMENTS)
 def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     version = _syntax_version(env, ad, arguments)
     if version is None:
@@ -106,7 +106,7 @@ def _list_to_args(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> 
     return " ".join(words).lstrip(" ")
 
 
-@eager("usermap", 2, 4, needs=Needs.CONTEXT)
+@eager("usermap", 2, 4, needs=FunctionInputs.CONTEXT)
 def _user_map(env: Environment, ad: Ad, values: list[Any]) -> Any:
     """Evaluate userMap(map, user[, group[, default]]): all groups; with ``group``, that one if listed, or the first."""
     default = values[3] if len(values) == 4 else UNDEFINED

@@ -7,7 +7,7 @@ from typing import Any
 from .ad import ClassAd, as_expression
 from .analysis import external_references
 from .environment import Ad, Environment, lookup, root_of
-from .function_registry import Needs, eager, lazy
+from .function_registry import FunctionInputs, eager, lazy
 from .functions_patterns import has_nonempty_match, matches
 from .scalar import evaluate_in, evaluate_member
 from .syntax import ClassAdSyntaxError, parse_evaluated
@@ -16,7 +16,7 @@ from .unparse import to_string, unparse, unparse_pretty
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, lower, truth
 
 
-@lazy("ifthenelse", 3, needs=Needs.ARGUMENTS)
+@lazy("ifthenelse", 3, needs=FunctionInputs.ARGUMENTS)
 def _if_then_else(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     condition = arguments[0](env, ad)
     if condition is UNDEFINED:

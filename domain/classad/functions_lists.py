@@ -7,7 +7,7 @@ from typing import Any
 
 from .ad import ClassAd
 from .environment import Ad, Environment
-from .function_registry import Needs, eager, lazy
+from .function_registry import FunctionInputs, eager, lazy
 from .operators import BINARY
 from .scalar import evaluate_member
 from .tree import ListValue, Literal
@@ -104,7 +104,7 @@ _declare_member("identicalmember", "is")
 
 
 def _declare_compare(name: str, require_all: bool) -> None:
-    @lazy(name, 3, needs=Needs.ARGUMENTS)
+    @lazy(name, 3, needs=FunctionInputs.ARGUMENTS)
     def _compare(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
         op = arguments[0](env, ad)
         if type(op) is not str:
@@ -275,7 +275,7 @@ _declare_membership("stringlistsubsetmatch", ignore_case=False, subset=True)
 _declare_membership("stringlistisubsetmatch", ignore_case=True, subset=True)
 
 
-@lazy("stringlistsintersect", 2, 3, needs=Needs.ARGUMENTS)
+@lazy("stringlistsintersect", 2, 3, needs=FunctionInputs.ARGUMENTS)
 def _intersect(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     try:
         values = [argument(env, ad) for argument in arguments]

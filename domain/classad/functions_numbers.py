@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from .environment import Ad, Environment
-from .function_registry import Needs, eager
+from .function_registry import FunctionInputs, eager
 from .operators import divide_reals
 from .scalar import evaluate_member
 from .tree import ListValue
@@ -132,7 +132,7 @@ def _quantize(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return _ceiling(divide_reals(number, step)) * step
 
 
-@eager("random", 0, 1, needs=Needs.PLACE)
+@eager("random", 0, 1, needs=FunctionInputs.PLACE)
 def _random(env: Environment, ad: Ad, values: list[Any]) -> Any:
     limit = values[0] if values else 1.0
     if type(limit) is int:

@@ -77,8 +77,7 @@ def is_pattern(pattern: str, options: str = "") -> bool:
 
 
 def first_match(pattern: str, text: str, options: str = "") -> list[str] | None:
-    """Return the first match of a pattern and its groups, up to the last group that matched; None if the pattern does
-    not match or is invalid."""
+    """Return the first match of a pattern and its groups, up to the last group that matched; None without a match."""
     compiled = _compile(pattern, options)
     if compiled is None:
         return None

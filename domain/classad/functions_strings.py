@@ -7,14 +7,14 @@ from typing import Any
 
 from .ad import ClassAd
 from .environment import Ad, Environment
-from .function_registry import UNLIMITED, Needs, eager, lazy
+from .function_registry import UNLIMITED, FunctionInputs, eager, lazy
 from .scalar import evaluate_member
 from .tree import ListValue
 from .unparse import to_string
 from .values import ERROR, UNDEFINED, compare_text, concatenate, from_bytes, low32, lower, to_bytes, upper
 
 
-@lazy("strcat", 0, UNLIMITED, needs=Needs.ARGUMENTS)
+@lazy("strcat", 0, UNLIMITED, needs=FunctionInputs.ARGUMENTS)
 def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     texts: list[str] = []
     for argument in arguments:
@@ -26,7 +26,7 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     return concatenate(texts)
 
 
-@lazy("join", 0, UNLIMITED, needs=Needs.ARGUMENTS)
+@lazy("join", 0, UNLIMITED, needs=FunctionInputs.ARGUMENTS)
 def _join(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     """Evaluate join(separator, a, b ...), join(separator, list) or join(list). Skip undefined members."""
     values: list[Any] = []

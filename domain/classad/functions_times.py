@@ -8,13 +8,13 @@ from typing import Any
 from ..units import DAY
 from .ad import ClassAd
 from .environment import Ad, Environment
-from .function_registry import Needs, eager, lazy
+from .function_registry import FunctionInputs, eager, lazy
 from .times import Calendar, calendar, days_before, format_time, split_duration
 from .tree import Literal
 from .values import ERROR, UNDEFINED, AbsTime, EvaluationFailed, RelTime, low32, to_integer, truncate32
 
 
-@eager("time", 0, needs=Needs.CONTEXT)
+@eager("time", 0, needs=FunctionInputs.CONTEXT)
 def _time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return env.context.time("time()")
 
@@ -24,23 +24,23 @@ def _now(env: Environment, function_name: str) -> AbsTime:
     return AbsTime(now, env.context.utc_offset(now))
 
 
-@eager("currenttime", 0, needs=Needs.CONTEXT)
+@eager("currenttime", 0, needs=FunctionInputs.CONTEXT)
 def _current_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return _now(env, "currentTime()")
 
 
-@eager("timezoneoffset", 0, needs=Needs.CONTEXT)
+@eager("timezoneoffset", 0, needs=FunctionInputs.CONTEXT)
 def _zone_offset(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return RelTime(_now(env, "timeZoneOffset()").offset)
 
 
-@eager("daytime", 0, needs=Needs.CONTEXT)
+@eager("daytime", 0, needs=FunctionInputs.CONTEXT)
 def _day_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     now = _now(env, "dayTime()")
     return RelTime((now.seconds + now.offset) % DAY)
 
 
-@eager("abstime", 0, 2, needs=Needs.CONTEXT)
+@eager("abstime", 0, 2, needs=FunctionInputs.CONTEXT)
 def _abstime(env: Environment, ad: Ad, values: list[Any]) -> Any:
     if not values:
         return _now(env, "absTime()")
@@ -112,7 +112,7 @@ _DURATION_PARTS: dict[str, Any] = {
 
 
 def _declare_part(name: str) -> None:
-    @eager(name, 1, needs=Needs.CONTEXT)
+    @eager(name, 1, needs=FunctionInputs.CONTEXT)
     def _part(env: Environment, ad: Ad, values: list[Any]) -> Any:
         (value,) = values
         if type(value) is AbsTime and name in _TIME_PARTS:
@@ -156,7 +156,7 @@ def _split_length(seconds: float) -> ClassAd:
     return _parts_ad({"Type": "RelativeTime", **parts})
 
 
-@eager("splittime", 1, needs=Needs.CONTEXT)
+@eager("splittime", 1, needs=FunctionInputs.CONTEXT)
 def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     (value,) = values
     if value is UNDEFINED:
@@ -165,7 +165,7 @@ def _split_time(env: Environment, ad: Ad, values: list[Any]) -> Any:
     return ERROR if parts is None else parts
 
 
-@lazy("formattime", 0, 2, needs=Needs.CONTEXT)
+@lazy("formattime", 0, 2, needs=FunctionInputs.CONTEXT)
 def _format_time(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     pattern = "%c"
     zone = env.context.zone_name()

@@ -244,8 +244,7 @@ class Plan:
         return symmetric_match(self.job, ad, table.context)
 
     def count_by_clause(self, among: Mask | None = None) -> tuple[list[ClauseCount], Mask]:
-        """Count the slots (in ``among``) that match each clause of the Requirements. Also return the mask of the slots
-        that match all clauses."""
+        """Count the slots (in ``among``) that match each clause of the Requirements; also return the mask for all."""
         table = self.table
         remaining = among
         cell = self.job._find("requirements")

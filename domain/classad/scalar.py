@@ -66,8 +66,7 @@ operations.evaluate = evaluate
 def evaluator_of_several(
     my: ClassAd | None, target: ClassAd | None, context: Context | None
 ) -> Callable[[Expression], Any]:
-    """Return a function that evaluates several expressions of one ad within a common budget. It returns ``ERROR`` for
-    an expression whose evaluation fails."""
+    """Return a function that evaluates expressions in one ad with a common budget; ``ERROR`` if one fails."""
     env = Environment(my, target, DEFAULT if context is None else context)
 
     def value_of(expression: Expression) -> Any:
@@ -236,8 +235,7 @@ CAREFUL_BUILDERS: dict[type, Builder] = {}  # for evaluators that check the dept
 
 
 def _compile(root: Expression, check_depth: bool) -> tuple[Evaluator, int, int]:
-    """Return an expression's evaluator, its height in operators, and the number of its nodes. The function does not
-    recurse, because operator chains may be long."""
+    """Return an expression's evaluator, its height in operators, and the number of its nodes, without recursion."""
     order: list[tuple[Expression, int, tuple[Expression, ...]]] = []
     pending: list[tuple[Expression, int]] = [(root, 0)]
     height = 0

@@ -13,7 +13,7 @@ from typing import Any
 from .ad import ClassAd
 from .context import DEFAULT
 from .environment import MATCH_NAMES, MAX_STEPS, Environment
-from .function_registry import FUNCTIONS, Needs
+from .function_registry import FUNCTIONS, FunctionInputs
 from .operators import BINARY, UNARY
 from .scalar import evaluate_in
 from .survey import is_indivisible
@@ -221,7 +221,7 @@ def _is_constant(node: Expression, budget: Environment) -> bool:
                 return False
         elif isinstance(current, Call):
             function = FUNCTIONS.get(current.key)
-            if function is None or function.needs is not Needs.ARGUMENTS:
+            if function is None or function.needs is not FunctionInputs.ARGUMENTS:
                 return False
         elif not isinstance(current, Literal | ListExpression | Binary | Unary | Parentheses | Conditional):
             return False

@@ -7,7 +7,7 @@ from typing import Any
 from .ad import ClassAd
 from .context import Context
 from .environment import Environment, Evaluator
-from .function_registry import FUNCTIONS, ClassAdFunction, Needs
+from .function_registry import FUNCTIONS, ClassAdFunction, FunctionInputs
 from .node_compilers import bind_call
 from .operator_compilers import constant_value
 from .syntax import ClassAdSyntaxError, parse_evaluated
@@ -56,7 +56,7 @@ def _call(node: Call) -> Evaluator:
         return compile_over_time(node.arguments[0])
     if key == "ifthenelse":
         return compile_choice(*(compile_over_time(argument) for argument in node.arguments))
-    if function.needs is Needs.PLACE:
+    if function.needs is FunctionInputs.PLACE:
         return compile_opaque(node)
     if key in _NONDECREASING:
         return _nondecreasing(node, [])

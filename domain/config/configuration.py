@@ -213,8 +213,7 @@ class Configuration:
         return [entry.name for key, entry in self._values.definitions.items() if sources[key].kind != "detected"]
 
     def all_names(self) -> list[str]:
-        """Return all names that have a value, including defaults, sorted. A name that is set with the daemon's prefix
-        is returned with it."""
+        """Return all names that have a value, including defaults, sorted; with the daemon's prefix if it was used."""
         keys = dict.fromkeys(self._values.definitions)
         for key in self._values.defaults:
             if "." not in key:

@@ -42,8 +42,7 @@ def implemented_by(name: str) -> str | None:
 
 
 def restriction(name: str) -> str | None:
-    """Describe the restriction that a setting imposes in HTCondor but not in Poolbook; None if there is none. Callers
-    handle ``LIMIT_SUFFIX``."""
+    """Describe the restriction by a setting that Poolbook does not enforce; None: no restriction."""
     return _descriptions("unenforced").get(name)
 
 

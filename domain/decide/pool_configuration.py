@@ -13,7 +13,7 @@ from ..defrag import defrag_settings as defragmentation
 from ..events import Ad, PoolConfigured, PrioritiesUpdated
 from ..macros.macros import macros_in
 from ..negotiator import negotiator_settings as negotiation
-from ..negotiator.accounting import accounts_of, terms_of, updated
+from ..negotiator.accounting import accountant_settings_of, accounts_of, priority_at
 from ..ports.stimuli import ConfigurePool
 from ..state.negotiators import invalid_negotiators, split_prefix
 from ..state.pool_settings import (
@@ -69,11 +69,11 @@ def _changes(state: State, configured: Ad) -> Ad:
 def _record_priorities(draft: Draft[State], negotiator: str) -> None:
     """Record all current priorities of a negotiator, because they have decayed with the old half-life until now."""
     state = draft.state
-    halflife = terms_of(state.settings, negotiator).halflife
+    halflife = accountant_settings_of(state.settings, negotiator).halflife
     accounted = state.accounted[negotiator] if negotiator else state.priorities_updated_at
     priorities = {}
     for name, account in accounts_of(state.submitters, negotiator).items():
-        priority = updated(account, accounted, draft.now, halflife)
+        priority = priority_at(account, accounted, draft.now, halflife)
         if priority != account.priority or account.usage_until(draft.now) != account.usage_accounted:
             priorities[name] = priority
     if priorities:
@@ -92,7 +92,7 @@ def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda wa
     from ..schedd.policy_configuration import schedd_policy
 
     negotiators = negotiation.configured_settings(load("NEGOTIATOR"), warn)
-    for warning in negotiation.groups_in_vain(negotiators):
+    for warning in negotiation.group_warnings(negotiators):
         warn(warning)
     return {
         **negotiators,

@@ -29,7 +29,7 @@ from .drain_candidates import CandidateSlot, PolicyConditions, integer_attribute
 BADPUT, UNCLAIMED = "AvgDrainingBadput", "AvgDrainingUnclaimed"
 
 
-class Cost(NamedTuple):
+class DrainCost(NamedTuple):
     """The core-seconds that drains have cost a machine since its startd started, according to its slot ads."""
 
     age: int  #: the seconds since the startd started
@@ -42,10 +42,10 @@ class Cost(NamedTuple):
 def draining_costs(state: Manager, slots: SlotAds, now: int, context: Context) -> dict[str, float]:
     """Return the average costs of drains at the time ``now``, in microseconds, by attribute name."""
     drained = (machine for machine in state.machines.values() if machine.drains)
-    return averages(cost for machine in drained if (cost := _cost(slots, machine, now, context)) is not None)
+    return average_costs(cost for machine in drained if (cost := _cost(slots, machine, now, context)) is not None)
 
 
-def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> Cost | None:
+def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> DrainCost | None:
     first = [slot for slot in machine.slots.values() if slot.ad.get("SlotID") == "1"]
     if not first:
         return None
@@ -55,10 +55,10 @@ def _cost(slots: SlotAds, machine: Machine, now: int, context: Context) -> Cost 
         return None
     ad = ClassAd({} if (cpus := slots.attribute(snapshot, "totalcpus")) is None else {"TotalCpus": cpus})
     cores = integer_attribute(CandidateSlot(first[0].name, machine.name, ad), "TotalCpus", context)
-    return Cost(now // SECOND - machine.joined // SECOND, machine.badput, unclaimed, cores, len(first))
+    return DrainCost(now // SECOND - machine.joined // SECOND, machine.badput, unclaimed, cores, len(first))
 
 
-def averages(costs: Iterable[Cost]) -> dict[str, float]:
+def average_costs(costs: Iterable[DrainCost]) -> dict[str, float]:
     """Return the average costs of drains over the ads with SlotID 1 that contain a cost, by attribute name."""
     badput = unclaimed = 0.0
     cores = 0
@@ -83,7 +83,7 @@ _SLACK: Final = 0.00001
 """The number that HTCondor adds to a rate before rounding down."""
 
 
-class Rates(NamedTuple):
+class DrainRates(NamedTuple):
     """How many machines to drain in each poll, and how many more in the first poll of each hour and of each day."""
 
     poll: int
@@ -91,7 +91,7 @@ class Rates(NamedTuple):
     day: int
 
 
-def rates(per_hour: float, interval: int) -> Rates:
+def drain_rates(per_hour: float, interval: int) -> DrainRates:
     """Convert a rate per hour to whole machines.
 
     :param interval: the seconds between two polls, more than 0
@@ -103,10 +103,10 @@ def rates(per_hour: float, interval: int) -> Rates:
     if interval > HOUR:
         hour = 0
     day = floor((remainder - hour) * 24 + 0.5)
-    return Rates(poll, hour, 0 if day < 0 or interval > DAY else day)
+    return DrainRates(poll, hour, 0 if day < 0 or interval > DAY else day)
 
 
-def machines_to_drain(rate: Rates, interval: int, last: int, now: int) -> int:
+def machines_to_drain(rate: DrainRates, interval: int, last: int, now: int) -> int:
     """Return how many machines a poll should drain.
 
     :param last: when the previous poll took place, in seconds; 0 if there was none
@@ -170,7 +170,7 @@ class ChosenSlot(Struct, frozen=True):
     refused: str = ""
 
 
-class Decision(Struct, frozen=True):
+class DrainDecision(Struct, frozen=True):
     """The decision of a poll. For ``stopped`` and ``wanted`` see ``DefragPolled``."""
 
     wanted: int
@@ -192,7 +192,7 @@ def choose(
     rules: DialectRules,
     may_drain: ObstacleCheck = lambda seen: "",
     may_cancel: ObstacleCheck = lambda seen: "",
-) -> Decision:
+) -> DrainDecision:
     """Return the decision of a poll.
 
     :param slots: the published ads
@@ -206,12 +206,12 @@ def choose(
     cancels = _choose_cancels(conditions, slots, context, may_cancel)
     count, stopped = allowed_drains(policy, before, now, len(draining), len(whole), rules)
     if stopped:
-        return Decision(count, draining, whole, cancels, (), 0, stopped)
+        return DrainDecision(count, draining, whole, cancels, (), 0, stopped)
     done = {slot.seen.machine for slot in cancels} | whole
     matching = [slot for slot in conditions.drain.true_of(slots, context) if slot.machine not in done]
     drains = _choose_drains(sort_by_rank(matching, conditions.rank, context), count, may_drain)
     machines = len({slot.machine for slot in matching})
-    return Decision(count, draining, whole, cancels, drains, machines, "")
+    return DrainDecision(count, draining, whole, cancels, drains, machines, "")
 
 
 def allowed_drains(
@@ -224,7 +224,7 @@ def allowed_drains(
     :param draining: the number of machines that defragmentation is draining
     :param whole: the number of whole machines
     """
-    count = machines_to_drain(rates(policy.per_hour, policy.interval), policy.interval, before.last, now)
+    count = machines_to_drain(drain_rates(policy.per_hour, policy.interval), policy.interval, before.last, now)
     stopped = _limit_reached(policy, count, draining, whole, rules)
     if not stopped and not rules.exceeds_maxima:
         count = _limit_by_maxima(policy, count, draining, whole, before.begun)

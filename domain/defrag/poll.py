@@ -20,7 +20,7 @@ from ..ports.slot_ads import Advertise
 from ..state.caches import Caches
 from ..state.state import Manager
 from ..units import SECOND
-from .choice import ChosenSlot, Decision, DialectRules, DrainsBegun, EarlierPolls, choose, draining_costs
+from .choice import ChosenSlot, DialectRules, DrainDecision, DrainsBegun, EarlierPolls, choose, draining_costs
 from .defrag_settings import DefragPolicy, policy_in_force
 from .drain_candidates import (
     ESTIMATES,
@@ -111,7 +111,7 @@ def decide_poll(
     return PollDecision(tuple(notes.made), _with_changes(state, event, decision))
 
 
-def _with_changes(state: Manager, event: DefragPolled, decision: Decision) -> DefragPolled:
+def _with_changes(state: Manager, event: DefragPolled, decision: DrainDecision) -> DefragPolled:
     draining, whole = state.defrag.draining, state.defrag.whole
     return replace(
         event,

@@ -234,7 +234,7 @@ AttributePlaces = list[list[tuple[str, _Values]]]
 """For each group, the names of attributes and the positions of their values."""
 
 
-class Unpacked:
+class UnpackedAds:
     """The ads in an event. Each part is unpacked when it is first needed."""
 
     def __init__(self, data: bytes) -> None:
@@ -294,25 +294,24 @@ class Unpacked:
 
 
 def unpack(event: AdsKept) -> list[KeptAd]:
-    unpacked = Unpacked(event.ads)
+    unpacked = UnpackedAds(event.ads)
     return [unpacked.ad(number, line) for number, line in enumerate(index(event).lines)]
 
 
 def unpack_one(event: AdsKept, number: int) -> KeptAd:
     """Return one of the ads that an event contains; ``number`` counts from 0."""
-    return Unpacked(event.ads).ad(number, index(event).lines[number])
+    return UnpackedAds(event.ads).ad(number, index(event).lines[number])
 
 
 def select(event: AdsKept, names: Collection[str]) -> list[dict[str, str]]:
     """Return some attributes of each ad in an event: the result of ``attributes``, in a fraction of the time."""
-    unpacked = Unpacked(event.ads)
+    unpacked = UnpackedAds(event.ads)
     places = unpacked.places_of(names)
     return [unpacked.selected(number, places) for number in range(event.count)]
 
 
 def attributes(text: str, names: Collection[str]) -> dict[str, str]:
-    """Return an ad's expressions for some attributes. Case is ignored, names are returned as they were passed, and
-    missing attributes are omitted."""
+    """Return an ad's expressions for some attributes. Case is ignored, and missing attributes are omitted."""
     requested, pattern = _pattern(tuple(names))
     return {requested[name.lower()]: value for name, value in pattern.findall(text)}
 
@@ -323,7 +322,7 @@ def _pattern(names: tuple[str, ...]) -> tuple[dict[str, str], re.Pattern[str]]:
     return {name.lower(): name for name in names}, re.compile(rf"^({alternatives}) = (.*)$", re.M | re.I)
 
 
-class Index(NamedTuple):
+class AdIndex(NamedTuple):
     """The index of packed ads: for each ad, the number of its first line and its fields. A missing value is "" or 0.
 
     ``packed`` contains the expressions of the fields as they are stored, without fields that no ad has.
@@ -390,7 +389,7 @@ def _number(text: str, times: int) -> int:
         return 0
 
 
-def index(event: AdsKept) -> Index:
+def index(event: AdsKept) -> AdIndex:
     """Return the index of the ads in an event, without unpacking any ad."""
     head, values = _decompressed(event.index)
     count: int = head["count"]
@@ -405,7 +404,7 @@ def index(event: AdsKept) -> Index:
     for step in columns.pop("line", []):
         line += int(step)
         lines.append(line)
-    return Index(lines, columns)
+    return AdIndex(lines, columns)
 
 
 def _packed_index(ads: Sequence[KeptAd], indexed: Mapping[str, list[str]]) -> bytes:

@@ -32,8 +32,7 @@ MAX_NESTING = 62
 
 
 class _Block:
-    """An open ``if``: whether the current branch is selected, any branch was, and ``else`` was reached; and its
-    line."""
+    """An open ``if``: whether the current branch is selected, any branch was, or ``else`` was reached; and its line."""
 
     def __init__(self, selected: bool, line: int) -> None:
         self.selected = selected

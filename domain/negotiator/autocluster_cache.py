@@ -15,10 +15,10 @@ from ..events import Unmatched
 from ..requests.autoclusters import Autoclusters
 from ..state.caches import ad_of
 from ..state.cluster import Cluster
-from .candidates import Ranks, ResourceRequest, ephemeral, is_published
+from .candidates import ResourceRequest, SlotRanks, is_user_attribute, submitter_attributes
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
-from .negotiator_settings import Negotiator
-from .slot_table import MOVING, Exhausted, Planned, PublicAds
+from .negotiator_settings import NegotiatorSettings
+from .slot_table import MOVING, AutoclusterPlan, ExhaustedAutocluster, SlotAdTable
 
 _PLANS_KEPT = 4000
 """The number of plans to cache, in addition to one per idle job: a plan takes 4 kB, less than such a job. With fewer
@@ -30,11 +30,11 @@ _MOST_OF_MASKS = 48_000_000  # bytes
 class AutoclusterCache:
     """The cycle's resource requests by autocluster, and also by submitter if an expression reads the submitter."""
 
-    pool: PublicAds
+    pool: SlotAdTable
     autoclusters: Autoclusters
-    rules: Negotiator
+    rules: NegotiatorSettings
     accounts: CycleSubmitters
-    ranks: Ranks
+    ranks: SlotRanks
     configured: int  #: how often the pool was configured
     waiting: int  #: the number of idle jobs
     _known: dict[tuple[int, str], ResourceRequest] = field(factory=dict)
@@ -59,19 +59,19 @@ class AutoclusterCache:
             else:
                 job = ad_of(cluster.attributes(proc))
                 if whose:
-                    job = ClassAd(ephemeral(account, self.accounts), job)
-                planned = Planned((), self.pool.table.plan(job))
+                    job = ClassAd(submitter_attributes(account, self.accounts), job)
+                planned = AutoclusterPlan((), self.pool.table.plan(job))
                 match = planned.plan.matches()
             request = self._known[number, whose] = ResourceRequest(planned.plan.job, planned, match)
         return request
 
-    def _planned(self, number: int, cluster: Cluster, proc: int) -> Planned:
+    def _planned(self, number: int, cluster: Cluster, proc: int) -> AutoclusterPlan:
         plans, signature = self.pool.plans, self.autoclusters.signature(cluster, proc)
         planned = plans.get(number)
         if planned is None or planned.signature is not signature:
             if len(plans) >= _PLANS_KEPT + self.waiting:
                 plans.clear()
-            planned = plans[number] = Planned(signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
+            planned = plans[number] = AutoclusterPlan(signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
         if planned.as_of is None or planned.reads is None or planned.as_of != self._versions(planned.reads):
             planned.reads = self._reads(planned.plan.job)
             keeps = planned.reads is not None and (len(plans) + 1) * len(self.pool.names) <= _MOST_OF_MASKS
@@ -85,7 +85,7 @@ class AutoclusterCache:
             versions = self._known_versions[reads] = (self.configured, *self.pool.versions(reads))
         return versions
 
-    def find_exhausted(self, number: int, cluster: Cluster, proc: int) -> Exhausted | None:
+    def find_exhausted(self, number: int, cluster: Cluster, proc: int) -> ExhaustedAutocluster | None:
         """Return an earlier cycle's result that no slot is left for an autocluster, if it is still valid."""
         known = self.pool.exhausted.get(number) if self.lasts else None
         same = known is not None and known.signature is self.autoclusters.signature(cluster, proc)
@@ -99,7 +99,7 @@ class AutoclusterCache:
             return  # other jobs took the denied slots, which the next cycle reports
         if request.planned.reads is not None:
             signature = self.autoclusters.signature(cluster, proc)
-            self.pool.exhausted[number] = Exhausted(signature, len(self.pool.names), reason)
+            self.pool.exhausted[number] = ExhaustedAutocluster(signature, len(self.pool.names), reason)
 
     def _reads(self, job: ClassAd) -> tuple[str, ...] | None:
         """Return the lower-case slot attributes that determine which slots match. Return None if matches may change
@@ -115,6 +115,6 @@ class AutoclusterCache:
         conditions = [(job.get("Requirements"), JOB), (self.rules.slot_constraint, SLOT)]
         conditions += [(node, SLOT) for node in self.pool.table.expressions("Requirements")]
         reached = {read for node, own in conditions if node is not None for read in self.ranks.reached(node, job, own)}
-        if any(name in MOVING or is_published(name) for _, name in reached):
+        if any(name in MOVING or is_user_attribute(name) for _, name in reached):
             return None
         return tuple(sorted({"requirements", *(name for side, name in reached if side == SLOT)}))

@@ -28,8 +28,8 @@ from ..events import Denied
 from ..state.accounting_groups import NO_GROUP
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .job_limits import JobLimits
-from .negotiator_settings import Negotiator
-from .slot_table import MOVING, Mask, Planned, PublicAds, Ranked, RowNumbers
+from .negotiator_settings import NegotiatorSettings
+from .slot_table import MOVING, AutoclusterPlan, CachedRank, Mask, RowNumbers, SlotAdTable
 
 _MAX_CACHED_RANKS: Final = 16
 """The maximum number of ranks of all slots that are cached between cycles."""
@@ -44,7 +44,7 @@ Key = tuple[float, float, float, int, float, int]
 best."""
 
 
-def single(values: Floats) -> Floats:
+def round_to_single(values: Floats) -> Floats:
     """Round negotiator ranks to single precision, as HTCondor does. Values that are not numbers become LEAST."""
     with np.errstate(over="ignore"):
         ranks = values.astype(np.float32).astype(np.float64)
@@ -54,7 +54,7 @@ def single(values: Floats) -> Floats:
 _SINGLE: Final = struct.Struct("f")
 
 
-def single_number(value: float) -> float:
+def round_number_to_single(value: float) -> float:
     """Round one negotiator rank as ``single`` does."""
     if isnan(value):
         return LEAST
@@ -76,7 +76,7 @@ def is_true(values: Floats) -> Mask:
     return true
 
 
-def number_of(expression: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:
+def evaluate_number(expression: Expression | None, my: ClassAd, target: ClassAd, context: Context) -> float:
     """Return the number that an expression evaluates to; NaN if it is not a number."""
     if expression is None:
         return nan
@@ -99,7 +99,7 @@ class ResourceRequest(Struct):
     """The jobs of one autocluster, and the slots that match them in this cycle."""
 
     job: ClassAd
-    planned: Planned
+    planned: AutoclusterPlan
     match: Mask
     ranks: tuple[str, str, str] | None = None
     """The names of the ranks that order the slots; None: not computed yet."""
@@ -121,12 +121,12 @@ _SIDES: Final = {
 """The ads in which a name is looked up, by its scope and by the ad whose expression contains it."""
 
 
-class Ranks(Struct):
+class SlotRanks(Struct):
     """The rank values of all slots, and the slot orders that result from them. Each is stored under a name that
     identifies all inputs of the values, so that requests with equal inputs share it."""
 
-    pool: PublicAds
-    rules: Negotiator
+    pool: SlotAdTable
+    rules: NegotiatorSettings
     values: dict[str, Floats] = field(default_factory=dict)
     orders: dict[tuple[str, str, str], RowNumbers] = field(default_factory=dict)
     request_counts: dict[tuple[str, str, str], int] = field(default_factory=dict)
@@ -213,13 +213,13 @@ class Ranks(Struct):
         ranked = pool.ranked.get(name)
         if ranked is not None and ranked.as_of == pool.versions(ranked.reads):
             return ranked.values
-        values = single(pool.table.of_slots(expression, job))
+        values = round_to_single(pool.table.of_slots(expression, job))
         reached = self.reached(expression, job, SLOT)
         if not pool.reads_anything and not any(read in MOVING for _, read in reached):
             reads = tuple(sorted(read for side, read in reached if side == SLOT))
             if len(pool.ranked) >= _MAX_CACHED_RANKS:
                 pool.ranked.clear()
-            pool.ranked[name] = Ranked(reads, pool.versions(reads), values)
+            pool.ranked[name] = CachedRank(reads, pool.versions(reads), values)
         return values
 
     def parts(self, request: ResourceRequest, free: Mask) -> Iterator[RowNumbers]:
@@ -237,7 +237,7 @@ class Ranks(Struct):
                 yield from self._parts_of_request(request, free)  # probably the only request with these ranks
                 return
             columns = [values for values in (self.of(name, request.job) for name in names) if values is not None]
-            shared = self.orders[names] = _sorted(columns, np.arange(len(self.pool.names)))
+            shared = self.orders[names] = _sort_rows(columns, np.arange(len(self.pool.names)))
         key = names, id(request.match)
         for start in range(self._first_free_parts.get(key, 0), len(shared), PART):
             rows = shared[start : start + PART]
@@ -254,10 +254,10 @@ class Ranks(Struct):
             ranks = (self.of(name, request.job) for name in self.names_of(request))
             columns = [values for values in ranks if values is not None]
             if last >= 0:
-                rows = rows[_behind(columns, rows, last)]
+                rows = rows[_rows_after(columns, rows, last)]
             if not len(rows):
                 return
-            part = _sorted(columns, _best(columns, rows, count))
+            part = _sort_rows(columns, _first_rows(columns, rows, count))
             count, last = 2 * count, int(part[-1])
             del columns
             yield part
@@ -267,7 +267,7 @@ PART: Final = 1024
 """The number of rows of an order to compute at a time; a cycle rarely needs more."""
 
 
-def _behind(columns: list[Floats], rows: RowNumbers, last: int) -> Mask:
+def _rows_after(columns: list[Floats], rows: RowNumbers, last: int) -> Mask:
     """Return a mask of the rows that come after the row ``last`` in the order by these columns."""
     behind: Mask = rows > last
     for values in reversed(columns):
@@ -276,7 +276,7 @@ def _behind(columns: list[Floats], rows: RowNumbers, last: int) -> Mask:
     return behind
 
 
-def _best(columns: list[Floats], rows: RowNumbers, count: int) -> RowNumbers:
+def _first_rows(columns: list[Floats], rows: RowNumbers, count: int) -> RowNumbers:
     if len(rows) <= 2 * count:
         return rows
     certain = []
@@ -290,7 +290,7 @@ def _best(columns: list[Floats], rows: RowNumbers, count: int) -> RowNumbers:
     return best
 
 
-def _sorted(columns: list[Floats], rows: RowNumbers) -> RowNumbers:
+def _sort_rows(columns: list[Floats], rows: RowNumbers) -> RowNumbers:
     """Sort rows by several columns, largest values first. Earlier columns take precedence; the sort is stable."""
     for values in reversed(columns):  # each sort preserves the order of equal elements
         cells = values[rows]
@@ -303,11 +303,11 @@ def _sorted(columns: list[Floats], rows: RowNumbers) -> RowNumbers:
     return rows
 
 
-def key_of(pre: float, rank: float, post: float, reason: str, preemption: float, row: int) -> Key:
+def candidate_key(pre: float, rank: float, post: float, reason: str, preemption: float, row: int) -> Key:
     return -pre, -rank, -post, -_STATES[reason], -preemption, row
 
 
-def ephemeral(account: CycleSubmitter, accounts: CycleSubmitters) -> dict[str, object]:
+def submitter_attributes(account: CycleSubmitter, accounts: CycleSubmitters) -> dict[str, object]:
     """Return the attributes about the submitter that a job's ad contains only during negotiation."""
     attributes: dict[str, object] = {
         "SubmitterUserPrio": account.priority,
@@ -328,13 +328,13 @@ _REMOTE: Final = frozenset(name.lower() for name in REMOTE)
 _OF_SLOT: Final = re.compile(r"slot([0-9]+)_(remote[a-z]+)", re.ASCII)
 
 
-def is_published(name: str) -> bool:
+def is_user_attribute(name: str) -> bool:
     """Check whether the cycle itself sets an attribute (in lower case) about the slots' users."""
     match = _OF_SLOT.fullmatch(name)
     return (name if match is None else match[2]) in _REMOTE
 
 
-def publish_remote(pool: PublicAds, accounts: CycleSubmitters, read: frozenset[str]) -> None:
+def publish_user_attributes(pool: SlotAdTable, accounts: CycleSubmitters, read: frozenset[str]) -> None:
     """Set the attributes in ``read`` (lower-case names) about the slots' current users in the slot ads."""
     published = [name for name in REMOTE if name.lower() in read]
     if not len(pool.names) or not (published or accounts.rules.cross_slot_prios):
@@ -362,7 +362,7 @@ def _remote_attributes(submitter: str, accounts: CycleSubmitters) -> dict[str, o
     }
 
 
-def _assign(pool: PublicAds, name: str, values: list[object], users: RowNumbers) -> None:
+def _assign(pool: SlotAdTable, name: str, values: list[object], users: RowNumbers) -> None:
     """Set an attribute of each slot to the value for the slot's user; undefined for slots without a user.
 
     :param values: the values by user number
@@ -374,7 +374,7 @@ def _assign(pool: PublicAds, name: str, values: list[object], users: RowNumbers)
 
 
 def _publish_neighbours(
-    pool: PublicAds,
+    pool: SlotAdTable,
     accounts: CycleSubmitters,
     ads: list[dict[str, object]],
     user_numbers: RowNumbers,

@@ -22,17 +22,17 @@ from .candidates import (
     Key,
     PreemptableSlots,
     ResourceRequest,
-    ephemeral,
+    candidate_key,
     is_true,
     job_rank,
-    key_of,
-    single,
+    round_to_single,
+    submitter_attributes,
 )
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
-from .negotiator_settings import Negotiator
+from .negotiator_settings import NegotiatorSettings
 from .pslot_preemption import PslotPreemption
 from .share_limits import SpinLimits
-from .slot_table import NO_JOB, SLOT_RANK, Mask, PublicAds, RowNumbers
+from .slot_table import NO_JOB, SLOT_RANK, Mask, RowNumbers, SlotAdTable
 
 
 @define
@@ -40,11 +40,11 @@ class ClaimedSlots:
     """The claimed slots that the cycle may still give to another submitter's job."""
 
     state: Manager
-    rules: Negotiator
+    rules: NegotiatorSettings
     accounts: CycleSubmitters
-    pool: PublicAds
-    eligible: Mask
-    publish: Callable[[], None]
+    pool: SlotAdTable
+    eligible: Mask  #: the slots that the negotiator may match
+    publish: Callable[[], None]  #: updates the usage by submitters in the slot ads
     weights: list[float] = field(factory=list)
     mask: Mask = field(init=False)
     count: int = field(init=False)
@@ -123,12 +123,12 @@ class ClaimedSlots:
         same_user = pool.user_numbers[rows] == pool.submitters.get(account.name, -2)
         if not self._may_preempt_any:
             own_count = int(np.count_nonzero(same_user))
-            priority = int(np.count_nonzero(~(same_user | self.behind(account, rows))))
+            priority = int(np.count_nonzero(~(same_user | self.has_worse_priority(account, rows))))
             denied = Denied(len(rows) - own_count - priority, 0, priority, own_count)
             return PreemptableSlots([], [], denied, usage_changes)
         if not self.rules.stable:
             self.publish()
-        job = ClassAd(ephemeral(account, self.accounts), request.job)
+        job = ClassAd(submitter_attributes(account, self.accounts), request.job)
         values, current = table.of_slots(SLOT_RANK, job, rows), pool.ranks[rows]
         values = np.where(np.isnan(values), np.nan, values)
         with np.errstate(invalid="ignore"):
@@ -136,9 +136,9 @@ class ClaimedSlots:
         by_priority = ~has_rank_preemption
         same = by_priority & same_user
         by_priority &= ~same_user
-        behind = self.behind(account, rows)
-        ahead = by_priority & ~behind
-        by_priority &= behind
+        has_worse_priority = self.has_worse_priority(account, rows)
+        ahead = by_priority & ~has_worse_priority
+        by_priority &= has_worse_priority
         allowed = self._allowed(job, rows, by_priority)
         policy = by_priority & ~allowed
         by_priority &= allowed
@@ -148,7 +148,7 @@ class ClaimedSlots:
         preemptable = np.flatnonzero(has_rank_preemption | by_priority)
         return self._ordered(request, job, rows[preemptable], has_rank_preemption[preemptable], denied, usage_changes)
 
-    def behind(self, account: CycleSubmitter, rows: RowNumbers) -> Mask:
+    def has_worse_priority(self, account: CycleSubmitter, rows: RowNumbers) -> Mask:
         """Return a mask of the slots whose users have a worse priority than the submitter. HTCondor leaves this
         comparison to PREEMPTION_REQUIREMENTS, so all slots count in that dialect."""
         if not self.state.dialect.preempts_only_worse_priorities:
@@ -156,8 +156,8 @@ class ClaimedSlots:
         if self._priorities is None:  # priorities are fixed during a cycle
             priorities = [self.accounts.of(name).priority for name in self.pool.submitters]
             self._priorities = np.array(priorities or [0.0])
-        behind: Mask = self._priorities[self.pool.user_numbers[rows]] > account.priority
-        return behind
+        has_worse_priority: Mask = self._priorities[self.pool.user_numbers[rows]] > account.priority
+        return has_worse_priority
 
     def _allowed(self, job: ClassAd, rows: RowNumbers, candidates: Mask) -> Mask:
         requirements = self.rules.preemption_requirements
@@ -183,13 +183,13 @@ class ClaimedSlots:
         def of(expression: Expression | None) -> Floats:
             if expression is None:
                 return np.full(len(rows), LEAST)
-            return single(table.of_slots(expression, job, rows))
+            return round_to_single(table.of_slots(expression, job, rows))
 
         pre, post, preemption = of(rules.pre_job_rank), of(rules.post_job_rank), of(rules.preemption_rank)
         rank = job_rank(table.rank(request.job, rows))
         reasons = [RANK if preferred else PRIORITY for preferred in has_rank_preemption.tolist()]
         columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), rows.tolist())
-        keys = [(key_of(*row), row[3]) for row in zip(*columns, strict=True)]
+        keys = [(candidate_key(*row), row[3]) for row in zip(*columns, strict=True)]
         keys.sort(key=lambda pair: pair[0])
         return PreemptableSlots([key for key, _ in keys], [reason for _, reason in keys], denied, usage_changes)
 

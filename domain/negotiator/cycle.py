@@ -22,9 +22,9 @@ from ..requests.idle_jobs import idle_queues
 from ..state.caches import Caches
 from ..state.state import Manager
 from .cycle_accounts import CycleSubmitters
-from .matchmaker import Choice
+from .matchmaker import ChosenMatch
 from .negotiator_settings import settings_of
-from .negotiator_view import seen_by
+from .negotiator_view import view_of_negotiator
 from .spins import NegotiationCycle
 from .waiting_submitters import waiting_submitters
 
@@ -41,10 +41,10 @@ class CycleResult(Struct, frozen=True):
     priorities: PrioritiesUpdated | None  #: the new priorities, if any changed
     quotas: QuotasAssigned | None  #: the quotas of the accounting groups, if any changed
     held: CycleHeld | None  #: the cycle's event, if it has matches or new reasons
-    choices: tuple[Choice, ...] = ()  #: the matches with their details
+    choices: tuple[ChosenMatch, ...] = ()  #: the matches with their details
 
 
-def hold(
+def hold_cycle(
     state: Manager,
     caches: Caches,
     advertise: Advertise,
@@ -68,11 +68,11 @@ def hold(
     :param demand: the cores that accounting groups request, by name, if they differ from the queue
     """
     now, context = why("negotiated")[0], context.replace(allowance=Allowance())
-    state, caches = seen_by(state, caches, negotiator, now)
+    state, caches = view_of_negotiator(state, caches, negotiator, now)
     rules = settings_of(state, caches)
     accounts = CycleSubmitters(state, now, rules)
     waiting = waiting_submitters(state, caches, accounts)
-    aged = accounts.aged(waiting.aging(idle_queues(state, caches)))
+    aged = accounts.changed_priorities(waiting.submitters_to_age(idle_queues(state, caches)))
     priorities = PrioritiesUpdated(*why("accounted"), aged, negotiator) if aged else None
     if not state.idle:
         return CycleResult(priorities, None, None)
@@ -92,7 +92,7 @@ def hold(
         return CycleResult(priorities, assigned, None)
     statistics = cycle.statistics(len(matches))
     regrouped = tuple(f"{choice.cluster.id}.{choice.proc}" for choice in cycle.matchmaker.choices if choice.regrouped)
-    number = RULES + OF_LIMITS * cycle.concurrency.any_named + OF_GROUPS * rules.tree.divides
+    number = RULES + OF_LIMITS * cycle.concurrency.any_named + OF_GROUPS * rules.tree.has_groups
     number += OF_WHOLE * cycle.matchmaker.matches_whole()
     remainders = tuple(cycle.groups.remainders)
     event = CycleHeld(

@@ -10,9 +10,9 @@ from attrs import define, field
 from ..state.accounting_groups import NO_GROUP
 from ..state.records import Submitter
 from ..state.state import Manager
-from .accounting import ceiling, factor, floor, updated
-from .groups.group_tree import Node
-from .negotiator_settings import Negotiator
+from .accounting import ceiling, floor, priority_at, priority_factor
+from .groups.group_tree import GroupNode
+from .negotiator_settings import NegotiatorSettings
 
 
 @define
@@ -35,11 +35,11 @@ class CycleSubmitters:
 
     state: Manager
     now: int
-    rules: Negotiator
+    rules: NegotiatorSettings
     known: dict[str, CycleSubmitter] = field(factory=dict)
     changed_usage: dict[str, CycleSubmitter] = field(factory=dict)  #: accounts whose usage this cycle changed recently
     usage_changes: int = 0  #: how often this cycle changed the usage of an account
-    nodes: list[Node] = field(init=False)  #: the accounting groups with their members' usage
+    nodes: list[GroupNode] = field(init=False)  #: the accounting groups with their members' usage
     group_indexes: dict[str, int] = field(factory=dict)  #: known group indexes, by submitter
     regrouping: bool = False  #: whether submitters of groups now negotiate with those without a group
 
@@ -55,19 +55,19 @@ class CycleSubmitters:
     def _make(self, name: str) -> CycleSubmitter:
         state, now, terms = self.state, self.now, self.rules.accounting
         record = state.submitters.get(name) or Submitter(name, updated=now, counted_until=now)
-        real = updated(record, state.priorities_updated_at, now, terms.halflife)
+        real = priority_at(record, state.priorities_updated_at, now, terms.halflife)
         most = ceiling(record, now)
         return CycleSubmitter(
             name,
             real,
-            real * factor(record, terms, now),
+            real * priority_factor(record, terms, now),
             record.weighted_in_use / 1000 if self.rules.use_slot_weights else float(record.slots),
             floor(record, now),
             inf if most < 0 else most,
             self.group_index(name),
         )
 
-    def aged(self, names: Iterable[str]) -> dict[str, float]:
+    def changed_priorities(self, names: Iterable[str]) -> dict[str, float]:
         """Return the real priorities that differ from the logged ones.
 
         :param names: submitters whose priority may have changed because they wait or use slots
@@ -101,7 +101,7 @@ class CycleSubmitters:
 
     def of_group(self, whose: str, name: str) -> dict[str, object]:
         """Return the ad attributes about a submitter's accounting group, with this prefix; empty without groups."""
-        if not self.rules.tree.divides:
+        if not self.rules.tree.has_groups:
             return {}
         node = self.nodes[self.group_index(name)]
         return {f"{whose}Group": node.name, f"{whose}GroupResourcesInUse": node.usage, f"{whose}GroupQuota": node.quota}

@@ -22,20 +22,20 @@ from ..state.caches import ad_of, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_limits import job_concurrency_limits
 from ..state.state import Manager
-from .candidates import Ranks
-from .job_limits import ConcurrencyUse, JobLimits, Latest, Limit
-from .slot_table import PublicAds, RowNumbers
+from .candidates import SlotRanks
+from .job_limits import ConcurrencyLimit, ConcurrencyUse, JobLimits, LatestUse
+from .slot_table import RowNumbers, SlotAdTable
 
 
 class CycleLimits(Struct):
     """The concurrency limits of one cycle, each created when a job first names it."""
 
     state: Manager
-    pool: PublicAds
-    ranks: Ranks
+    pool: SlotAdTable
+    ranks: SlotRanks
     context: Context
-    _limits: dict[str, Limit] = field(default_factory=dict)
-    _latest: Latest = field(default_factory=Latest)
+    _limits: dict[str, ConcurrencyLimit] = field(default_factory=dict)
+    _latest: LatestUse = field(default_factory=LatestUse)
     _uses: dict[str, ConcurrencyUse] = field(default_factory=dict)
     _jobs: dict[int, JobLimits | None] = field(default_factory=dict)  #: by the autocluster's number
     _by_expression: dict[str, JobLimits] = field(default_factory=dict)
@@ -78,8 +78,8 @@ class CycleLimits(Struct):
         return JobLimits(self._use_of(value)) if isinstance(value, str) and value else None
 
     def _by_slots(self, meaning: Expression, job: ClassAd) -> JobLimits:
-        """Return the concurrency limits that the jobs use on each slot. They are evaluated once per group of slots in
-        which everything that the expression reads has equal values."""
+        """Return the concurrency limits that the jobs use on each slot, evaluated once per distinct slot
+        (_slot_groups)."""
         table = self.pool.table
         first, groups = self._slot_groups(meaning, job)
         texts = [job_concurrency_limits(job, table.ad(row), self.context) for row in first.tolist()]
@@ -116,7 +116,7 @@ class CycleLimits(Struct):
             use = self._uses[text] = ConcurrencyUse(text, ending, self._latest)
         return use
 
-    def _limit(self, name: str) -> Limit:
+    def _limit(self, name: str) -> ConcurrencyLimit:
         limit = self._limits.get(name)
         if limit is None:
             if self._units_held is None:
@@ -125,5 +125,5 @@ class CycleLimits(Struct):
                     for used, units in requested_amounts(text):
                         self._units_held[used] = self._units_held.get(used, 0) + units * count
             maximum = maximum_amount(self.state.settings, name)
-            limit = self._limits[name] = Limit(name, maximum, maximum - self._units_held.get(name, 0))
+            limit = self._limits[name] = ConcurrencyLimit(name, maximum, maximum - self._units_held.get(name, 0))
         return limit

@@ -14,21 +14,21 @@ from ..state.cluster import IDLE
 from ..state.state import Manager
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .group_demand import weight_of
-from .groups.group_tree import Node
-from .groups.quotas import assign, logged_quotas, oversubscribes
-from .groups.rounds import Rounds
-from .negotiator_settings import Negotiator
-from .rejection_reasons import Quota, Reasons
+from .groups.group_tree import GroupNode
+from .groups.quotas import assign_quotas, logged_quotas, oversubscribes
+from .groups.rounds import GroupRounds
+from .negotiator_settings import NegotiatorSettings
+from .rejection_reasons import ReachedQuota, RejectionReasons
 from .share_limits import QUOTA
 from .slot_table import RowNumbers
 from .waiting_submitters import SubmitterTable
 
 
-class Budget(Struct, frozen=True):
+class PieBudget(Struct, frozen=True):
     """How many cores the submitters of a pie may have in total."""
 
     limit: float = inf
-    node: Node | None = None  #: the group of the pie; None: for all submitters, or not limited by a group
+    node: GroupNode | None = None  #: the group of the pie; None: for all submitters, or not limited by a group
     strict: bool = False  #: whether no match may exceed the budget
 
     def room(self) -> float:
@@ -39,19 +39,19 @@ class Budget(Struct, frozen=True):
         return self.node is not None and self.node.usage >= self.limit
 
 
-WHOLE = Budget()
-Share = Callable[[RowNumbers, Budget], RowNumbers]
+WHOLE = PieBudget()
+Share = Callable[[RowNumbers, PieBudget], RowNumbers]
 
 
-class GroupTurns(Struct):
+class GroupCycle(Struct):
     """The negotiation of the accounting groups, one after another, in one cycle."""
 
     state: Manager
-    rules: Negotiator
+    rules: NegotiatorSettings
     accounts: CycleSubmitters
     total: float
     lightest: float
-    reasons: Reasons
+    reasons: RejectionReasons
     demand: Mapping[str, float] = field(default_factory=dict)  #: the groups' requests, if they differ from the queue
     pies: int = 0  #: the number of pies divided
     quotas: tuple[GroupQuota, ...] = ()  #: the quotas as logged
@@ -65,7 +65,7 @@ class GroupTurns(Struct):
         :param using: submitters, including all that have slots
         :param promised: cores matched but not claimed yet, by submitter
         """
-        if not self.rules.tree.divides:
+        if not self.rules.tree.has_groups:
             return
         accounts, submitters, weighs = self.accounts, self.state.submitters, self.rules.use_slot_weights
         nodes, weighted = accounts.nodes, self.rules.quotas.weighted_demand
@@ -83,7 +83,7 @@ class GroupTurns(Struct):
                 nodes[accounts.group_index(cluster.submitter)].demand -= weight_of(cluster, proc) if weighted else 1
         for node in nodes:
             node.served_at = self.state.remainders.get(node.name, 0)
-        assign(nodes[0], self.total, oversubscribes(self.rules.quotas, self.state.dialect))
+        assign_quotas(nodes[0], self.total, oversubscribes(self.rules.quotas, self.state.dialect))
         self.quotas = logged_quotas(nodes)
         self.reasons.quota_of = self.quota_of
 
@@ -100,10 +100,10 @@ class GroupTurns(Struct):
         self._request(everyone, table)
         rules, dialect = self.rules, self.state.dialect
 
-        def serve(node: Node, cores: float) -> None:
+        def serve(node: GroupNode, cores: float) -> None:
             self._serve(node, cores, share, not dialect.relaxes_group_quotas)
 
-        rounds = Rounds(
+        rounds = GroupRounds(
             self.accounts.nodes, rules.quotas, self.total, rules.use_slot_weights, rules.consider_preemption, dialect,
             context, serve, self._note_refused_group, ends, lambda node: node.number in self._members,
         )  # fmt: skip
@@ -127,19 +127,19 @@ class GroupTurns(Struct):
             regroup[0] = False
             self._members[0] = np.concatenate([own, everyone[regroup[groups]]])
 
-    def _serve(self, node: Node, cores: float, share: Share, strict: bool) -> None:
+    def _serve(self, node: GroupNode, cores: float, share: Share, strict: bool) -> None:
         regroups = not node.number and node.group.autoregroup
         self.pies += 1
         self.limits[node.number] = cores
         self.accounts.regrouping = regroups
-        remaining = share(self._members[node.number], Budget(cores) if regroups else Budget(cores, node, strict))
+        remaining = share(self._members[node.number], PieBudget(cores) if regroups else PieBudget(cores, node, strict))
         self.accounts.regrouping = False
         if len(remaining):
             self._members[node.number] = remaining
         else:
             del self._members[node.number]
 
-    def _note_refused_group(self, node: Node) -> None:
+    def _note_refused_group(self, node: GroupNode) -> None:
         self.limits[node.number] = node.allocated
 
     def report_used_up_quotas(self) -> None:
@@ -152,11 +152,11 @@ class GroupTurns(Struct):
                     if row < len(names):
                         stopped.setdefault((names[row], -1), QUOTA)
 
-    def quota_of(self, account: CycleSubmitter) -> Quota:
-        """Return the quota that stops a submitter's jobs: that of the innermost group with no remaining quota, or else
-        that of the submitter's own group."""
+    def quota_of(self, account: CycleSubmitter) -> ReachedQuota:
+        """Return the quota that stops a submitter's jobs: of the innermost group without remaining quota, or its
+        own."""
         node = self.accounts.nodes[account.group]
         for above in node.ancestry():
             if above.remaining_quota() < self.lightest:
-                return Quota(above.name, above.subtree_quota, above.subtree_used / 1000)
-        return Quota(node.name, self.limits.get(node.number, node.allocated), node.usage)
+                return ReachedQuota(above.name, above.subtree_quota, above.subtree_used / 1000)
+        return ReachedQuota(node.name, self.limits.get(node.number, node.allocated), node.usage)

@@ -10,9 +10,9 @@ from ..classad.evidence import truth_of
 from ..events import Ad
 from ..state.caches import ad_of
 from ..state_machines import Dialect
-from .groups.quotas import assign, oversubscribes
-from .groups.rounds import allocate, sort_key
-from .negotiator_settings import Negotiator, read
+from .groups.quotas import assign_quotas, oversubscribes
+from .groups.rounds import allocate_cores, sort_key
+from .negotiator_settings import NegotiatorSettings, parse_settings
 
 
 class GroupStanding(NamedTuple):
@@ -27,7 +27,7 @@ class GroupStanding(NamedTuple):
     order: float  #: the value of GROUP_SORT_EXPR
 
 
-class Holding(NamedTuple):
+class SubmitterDemand(NamedTuple):
     """A submitter's usage and requests."""
 
     submitter: str
@@ -37,7 +37,7 @@ class Holding(NamedTuple):
     requested_cores: float  #: the cores that these jobs request
 
 
-def pool_size(slots: Iterable[tuple[Ad, float]], rules: Negotiator, now: int) -> float:
+def pool_size(slots: Iterable[tuple[Ad, float]], rules: NegotiatorSettings, now: int) -> float:
     """Return the number of cores that a cycle divides.
 
     :param slots: the slot ads and the slots' weights in cores
@@ -53,7 +53,7 @@ def group_standings(
     settings: Mapping[str, str],
     dialect: Dialect,
     slots: Iterable[tuple[Ad, float]],
-    members: Iterable[Holding],
+    members: Iterable[SubmitterDemand],
     now: int,
 ) -> list[GroupStanding]:
     """Return the accounting groups, breadth first. The first one contains the submitters without a group.
@@ -61,7 +61,7 @@ def group_standings(
     :param slots: the slot ads and the slots' weights in cores
     :param now: the time for evaluating expressions, in seconds
     """
-    rules = read(settings)
+    rules = parse_settings(settings)
     total = pool_size(slots, rules, now)
     nodes = rules.tree.new_nodes()
     for holding in members:
@@ -69,11 +69,11 @@ def group_standings(
         node.take(round(1000 * holding.cores) if rules.use_slot_weights else 1000 * holding.slots)
         weighted = rules.quotas.weighted_demand
         node.demand += holding.cores + holding.requested_cores if weighted else holding.slots + holding.jobs
-    if rules.tree.divides:
-        assign(nodes[0], total, oversubscribes(rules.quotas, dialect))
+    if rules.tree.has_groups:
+        assign_quotas(nodes[0], total, oversubscribes(rules.quotas, dialect))
     for node in nodes:
         node.requested = node.demand
-    allocate(nodes[0])
+    allocate_cores(nodes[0])
     context = Context(now=now)
     return [
         GroupStanding(
@@ -83,7 +83,7 @@ def group_standings(
             node.subtree_quota,
             "regroup" if node.group.autoregroup else "byquota" if node.accepts_surplus else "no",
             node.demand,
-            sort_key(node, rules.quotas.order, total, dialect, context) if rules.tree.divides else 0.0,
+            sort_key(node, rules.quotas.order, total, dialect, context) if rules.tree.has_groups else 0.0,
         )
         for node in nodes
     ]

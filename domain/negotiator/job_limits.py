@@ -16,7 +16,7 @@ CONCURRENCY = "concurrency"
 """The reason for jobs that a concurrency limit stopped."""
 
 
-class Limit(Struct):
+class ConcurrencyLimit(Struct):
     """A concurrency limit: its maximum and the units left. The units left may be negative."""
 
     name: str
@@ -27,12 +27,12 @@ class Limit(Struct):
         return ReachedLimit(self.name, to_units(self.most - self.units_left), to_units(self.most), to_units(amount))
 
 
-class Latest(Struct):
+class LatestUse(Struct):
     """The use that was requested last. Its units are subtracted once for all consecutive jobs with this use."""
 
     use: ConcurrencyUse | None = None
 
-    def settle(self) -> None:
+    def subtract_taken(self) -> None:
         """Subtract the units that were taken."""
         last, self.use = self.use, None
         if last is not None and last.owed:
@@ -45,8 +45,8 @@ class ConcurrencyUse(Struct):
     """The units of each finite limit that a ConcurrencyLimits text uses, and whether the limits are exhausted."""
 
     text: str  #: the evaluated text
-    units: tuple[tuple[Limit, Amount], ...]
-    latest: Latest
+    units: tuple[tuple[ConcurrencyLimit, Amount], ...]
+    latest: LatestUse
     gone: bool = False
     room: Amount = 0  #: for the latest use: how many more jobs the limits allow
     owed: int = 0  #: the number of jobs whose units are not subtracted yet
@@ -54,7 +54,7 @@ class ConcurrencyUse(Struct):
     def fits(self) -> bool:
         """Check whether enough units of each limit are left for one more job."""
         if self.latest.use is not self and not self.gone:
-            self.latest.settle()
+            self.latest.subtract_taken()
             self.latest.use = self
             self.room = min([limit.units_left // units for limit, units in self.units], default=inf)
         self.gone = self.gone or self.room < 1
@@ -69,7 +69,7 @@ class ConcurrencyUse(Struct):
 
     def reached(self) -> list[ReachedLimit]:
         """Return the limits with too few units left."""
-        self.latest.settle()
+        self.latest.subtract_taken()
         return [limit.reached(units) for limit, units in self.units if limit.units_left < units]
 
 

@@ -15,9 +15,9 @@ from ..ports.slot_ads import Advertise
 from ..ports.stimuli import Negotiate, NotifyMatch
 from ..requests.match_evidence import RequirementsNamesCache, match_evidence
 from ..state.state import Manager
-from .cycle import CycleResult, hold
-from .negotiator_view import seen_by
-from .slot_table import PublicAds, public_ads_of
+from .cycle import CycleResult, hold_cycle
+from .negotiator_view import view_of_negotiator
+from .slot_table import SlotAdTable, public_ads_of
 from .spins import attributes_read
 
 
@@ -27,7 +27,7 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
     if state.idle:
         _publish(draft, negotiator, advertise)
     offset = draft.context.utc_offset(draft.now // 1_000_000)
-    cycle = hold(state, draft.caches, advertise, draft.header, draft.context, offset, negotiator=negotiator)
+    cycle = hold_cycle(state, draft.caches, advertise, draft.header, draft.context, offset, negotiator=negotiator)
     if cycle.priorities is not None:
         draft.emit(cycle.priorities)
     if cycle.quotas is not None:
@@ -47,8 +47,8 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
 def _publish(draft: Draft[Manager], negotiator: str, advertise: Advertise) -> None:
     if draft.sense is no_readings or not draft.send(CheckSensors()):
         return
-    view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
-    touched = frozenset(caches.of(PublicAds).stale_machines(draft.state))
+    view, caches = view_of_negotiator(draft.state, draft.caches, negotiator, draft.now)
+    touched = frozenset(caches.of(SlotAdTable).stale_machines(draft.state))
     ads = public_ads_of(view, caches, draft.now, draft.context, attributes_read(view, caches), advertise)
     draft.send(PublishReadings(ads.read(), touched))
 
@@ -57,7 +57,7 @@ def _evidence(
     draft: Draft[Manager], cycle: CycleResult, negotiator: str, advertise: Advertise
 ) -> list[EvaluationRecorded]:
     """For the first match of each autocluster, return an event with the values that the job's Requirements read."""
-    view, caches = seen_by(draft.state, draft.caches, negotiator, draft.now)
+    view, caches = view_of_negotiator(draft.state, draft.caches, negotiator, draft.now)
     table = public_ads_of(view, caches, draft.now, draft.context, (), advertise).table
     first = {id(choice.request): choice for choice in reversed(cycle.choices)}
     choices = {id(choice) for choice in first.values()}

@@ -22,28 +22,28 @@ from .candidates import (
     LEAST,
     UNCLAIMED,
     Key,
-    Ranks,
     ResourceRequest,
+    SlotRanks,
+    candidate_key,
+    evaluate_number,
     is_true,
     job_rank,
-    key_of,
-    number_of,
-    publish_remote,
-    single_number,
+    publish_user_attributes,
+    round_number_to_single,
 )
 from .claimed_slots import ClaimedSlots
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
-from .negotiator_settings import Negotiator
-from .pslot_preemption import Offer, PslotPreemption, Remainder, Remainders
+from .negotiator_settings import NegotiatorSettings
+from .pslot_preemption import PslotOffer, PslotPreemption, Remainder, Remainders
 from .share_limits import EASING, QUOTA, SpinLimits
-from .slot_table import CPUS, NO_JOB, Mask, PublicAds
+from .slot_table import CPUS, NO_JOB, Mask, SlotAdTable
 
 NEEDED = ("Cpus", "Memory")
 """Resources of which every job takes at least 1."""
 
 
 @frozen
-class Choice:
+class ChosenMatch:
     """A job and the slot with which the cycle matched it."""
 
     cluster: Cluster
@@ -68,20 +68,19 @@ class Matchmaker:
     state: Manager
     caches: Caches
     context: Context
-    rules: Negotiator
+    rules: NegotiatorSettings
     accounts: CycleSubmitters
-    pool: PublicAds
-    choices: list[Choice] = field(factory=list)
+    pool: SlotAdTable
+    choices: list[ChosenMatch] = field(factory=list)
     free: Mask = field(init=False)
     claimed: ClaimedSlots = field(init=False)
-    total: float = 0.0
     lightest: float = inf  #: the fewest cores that a match may use
     lightest_slot: float = inf  #: the weight of the lightest whole slot (HTCondor's minSlotWeight)
     _names: set[str] = field(init=False)
     _cuts: list[int] = field(factory=list)  #: the slots that matches cut resources from, in order
     _weights: list[float] = field(factory=list)
     remainders: Remainders = field(init=False)
-    ranks: Ranks = field(init=False)
+    ranks: SlotRanks = field(init=False)
     pslots: PslotPreemption | None = None  #: the dynamic slots that may be preempted, if any
 
     def __attrs_post_init__(self) -> None:
@@ -91,12 +90,7 @@ class Matchmaker:
         self.claimed = ClaimedSlots(self.state, self.rules, self.accounts, pool, matching, self.publish)
         self._names = set(self.state.slots)
         self.remainders = Remainders(self.state, pool, self.context)
-        self.ranks = Ranks(pool, self.rules)
-
-    @property
-    def has_rank_preemption(self) -> bool:
-        """Check whether any slot might be preempted because its RANK prefers another job."""
-        return self.claimed.has_rank_preemption
+        self.ranks = SlotRanks(pool, self.rules)
 
     def weigh_slots(self) -> tuple[float, float]:
         """Compute the slots' weights. Return the cores of all slots, and the fewest cores that a match may use."""
@@ -104,14 +98,14 @@ class Matchmaker:
         weights = pool.weights if rules.use_slot_weights else np.full(len(pool.names), 1000)
         self._weights = self.claimed.weights = (weights / 1000).tolist()
         matching, counted = self._select(rules.slot_constraint), self._select(rules.poolsize_constraint)
-        self.total = int(weights[matching & counted].sum()) / 1000
+        total = int(weights[matching & counted].sum()) / 1000
         self.lightest_slot = float(weights[matching].min()) / 1000 if matching.any() else inf
         lightest = weights
         if rules.use_slot_weights and pool.shared.any():
             cores = pool.table.of_slots(CPUS, NO_JOB)
             lightest = np.where(pool.shared & (cores > 1), weights / np.where(cores > 1, cores, 1.0), weights)
         self.lightest = float(lightest[matching].min()) / 1000 if matching.any() else inf
-        return self.total, self.lightest
+        return total, self.lightest
 
     def consider_pslots(self) -> None:
         """Find the dynamic slots that may be preempted for a job on their partitionable slot."""
@@ -119,8 +113,8 @@ class Matchmaker:
             return
         matching = self._select(self.rules.slot_constraint)
         pslots = PslotPreemption(
-            self.state, self.pool, self.context, self.rules, self.accounts, self.remainders, matching, self.total,
-            self._scalar_ranks, self.claimed.behind, self.publish,
+            self.state, self.pool, self.context, self.rules, self.accounts, self.remainders, matching,
+            self._scalar_ranks, self.claimed.has_worse_priority, self.publish,
         )  # fmt: skip
         if pslots.dynamic_rows:
             self.pslots = pslots
@@ -137,7 +131,7 @@ class Matchmaker:
 
     def publish(self) -> None:
         """Set the attributes about the slots' current users in the slot ads that this cycle reads."""
-        publish_remote(self.pool, self.accounts, self.pool.read())
+        publish_user_attributes(self.pool, self.accounts, self.pool.read())
 
     def any_available(self) -> bool:
         """Check whether any slot is still available."""
@@ -159,7 +153,7 @@ class Matchmaker:
         proc: int,
         limits: SpinLimits,
         over: bool,
-    ) -> Choice | None:
+    ) -> ChosenMatch | None:
         """Take the best available slot for a job; return None if the limits permit no slot.
 
         :param over: whether the submitter has used its share, so that only slots whose RANK prefers the job count
@@ -223,7 +217,7 @@ class Matchmaker:
             row = rows[at]
             if not free[row]:
                 is_gone = True
-            elif shared[row] and (self.remainders.version(row) or not self._amounts(row, request)):
+            elif shared[row] and (self.remainders.version(row) or not self.remainders.amounts(row, request.job)):
                 is_gone = True  # it is in ``cut_slots`` if enough of it is left
             elif request.limits is not None and not request.limits.allows(row):
                 is_gone = True
@@ -243,33 +237,36 @@ class Matchmaker:
         version = 0 if remainder is None else remainder.version
         if request.cached_key is None or request.cached_key[:2] != (row, version):
             ad = remainder.ad if remainder is not None else self.pool.table.ad(row)
-            request.cached_key = row, version, key_of(*self._scalar_ranks(request.job, ad), UNCLAIMED, LEAST, row)
+            request.cached_key = (
+                row,
+                version,
+                candidate_key(*self._scalar_ranks(request.job, ad), UNCLAIMED, LEAST, row),
+            )
         return request.cached_key[2]
 
     def _scalar_ranks(self, job: ClassAd, ad: ClassAd) -> tuple[float, float, float]:
-        pre = number_of(self.rules.pre_job_rank, ad, job, self.context)
-        post = number_of(self.rules.post_job_rank, ad, job, self.context)
-        rank = number_of(job.get("Rank"), job, ad, self.context)
-        return single_number(pre), 0.0 if isnan(rank) else min(max(rank, LEAST), -LEAST), single_number(post)
-
-    def _amounts(self, row: int, request: ResourceRequest) -> dict[str, int] | None:
-        """Return the resource amounts that the job would use of a partitionable slot; None if too little is left."""
-        remainder = self.remainders.of(row)
-        return remainder.carver.amounts_for(request.job, remainder.resources)
+        pre = evaluate_number(self.rules.pre_job_rank, ad, job, self.context)
+        post = evaluate_number(self.rules.post_job_rank, ad, job, self.context)
+        rank = evaluate_number(job.get("Rank"), job, ad, self.context)
+        return (
+            round_number_to_single(pre),
+            0.0 if isnan(rank) else min(max(rank, LEAST), -LEAST),
+            round_number_to_single(post),
+        )
 
     def _cores_of(self, row: int, request: ResourceRequest) -> float:
-        amounts = self._amounts(row, request)
+        amounts = self.remainders.amounts(row, request.job)
         assert amounts is not None
         return self.remainders.cores(self.remainders.of(row), amounts, self.rules.use_slot_weights)
 
     def _follow_cuts(self, request: ResourceRequest) -> None:
         """Rank slots again that matches have cut since this request was last considered: they may rank higher now."""
         for row in dict.fromkeys(self._cuts[request.cuts :]):
-            if not request.match[row] or not self.free[row] or self._amounts(row, request) is None:
+            if not request.match[row] or not self.free[row] or self.remainders.amounts(row, request.job) is None:
                 continue
             remainder = self.remainders.of(row)
             if request.planned.plan.still_matches(row, remainder.ad, frozenset(map(str.lower, remainder.resources))):
-                key = key_of(*self._scalar_ranks(request.job, remainder.ad), UNCLAIMED, LEAST, row)
+                key = candidate_key(*self._scalar_ranks(request.job, remainder.ad), UNCLAIMED, LEAST, row)
                 heapq.heappush(request.cut_slots, (key, remainder.version))
         request.cuts = len(self._cuts)
 
@@ -294,23 +291,23 @@ class Matchmaker:
 
     def _take_free(
         self, request: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, key: Key, row: int
-    ) -> Choice:
+    ) -> ChosenMatch:
         name = self.pool.names[row]
         if not self.pool.shared[row]:
             self.free[row] = False
             weight, limits, regroups = self._weights[row], _take_limits(request, row), self.accounts.regrouping
-            choice = Choice(
+            choice = ChosenMatch(
                 cluster, proc, name, name, UNCLAIMED, weight, request, row, limits=limits, regrouped=regroups
             )
             return self._add_choice(choice, account)
-        amounts = self._amounts(row, request)
+        amounts = self.remainders.amounts(row, request.job)
         assert amounts is not None
         remainder = self.remainders.of(row)
         cores = self.remainders.cores(remainder, amounts, self.rules.use_slot_weights)
         ranked = key if remainder.version else None
         remainder.take(amounts)
         part, limits = self._record_cut(name, row, remainder), _take_limits(request, row)
-        choice = Choice(
+        choice = ChosenMatch(
             cluster,
             proc,
             name,
@@ -336,32 +333,34 @@ class Matchmaker:
         return part
 
     def _take_offer(
-        self, request: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, offer: Offer
-    ) -> Choice:
+        self, request: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, offer: PslotOffer
+    ) -> ChosenMatch:
         assert self.pslots is not None
         row, remainder = offer.key[5], self.pslots.take(offer)
         name = self.pool.names[row]
         part = self._record_cut(name, row, remainder)
         parts = tuple([self.pool.names[each] for each in offer.preempted])
         limits = _take_limits(request, row)
-        choice = Choice(
+        choice = ChosenMatch(
             cluster, proc, name, part, offer.reason, offer.cores, request, row, offer.key, limits, parts, offer.rest.ad,
             self.accounts.regrouping,
         )  # fmt: skip
         return self._add_choice(choice, account)
 
-    def _add_choice(self, choice: Choice, account: CycleSubmitter, before: CycleSubmitter | None = None) -> Choice:
+    def _add_choice(
+        self, choice: ChosenMatch, account: CycleSubmitter, before: CycleSubmitter | None = None
+    ) -> ChosenMatch:
         self.choices.append(choice)
         self.accounts.move_usage(account, choice.cores, before)
         return choice
 
     def _take_claimed(
         self, request: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, key: Key, reason: str
-    ) -> Choice:
+    ) -> ChosenMatch:
         row = key[5]
         before, name, cores = self.claimed.take(row), self.pool.names[row], self._weights[row]
         limits, regroups = _take_limits(request, row), self.accounts.regrouping
-        choice = Choice(cluster, proc, name, name, reason, cores, request, row, key, limits, regrouped=regroups)
+        choice = ChosenMatch(cluster, proc, name, name, reason, cores, request, row, key, limits, regrouped=regroups)
         return self._add_choice(choice, account, before)
 
     def matches_whole(self) -> bool:
@@ -377,7 +376,7 @@ class Matchmaker:
         for numbers in by_request.values():
             request = self.choices[numbers[0]].request
             rows = np.array([self.choices[number].row for number in numbers])
-            rank = job_rank(np.array([number_of(request.job.get("Rank"), request.job, NO_JOB, self.context)]))
+            rank = job_rank(np.array([evaluate_number(request.job.get("Rank"), request.job, NO_JOB, self.context)]))
             values = [self.ranks.of(name, request.job, rows) for name in self.ranks.names_of(request)]
             pairs = zip((0.0, float(rank[0]), 0.0), values, strict=True)
             columns = [[same] * len(numbers) if cells is None else cells.tolist() for same, cells in pairs]

@@ -25,7 +25,7 @@ from ..state.pool_settings import (
     negotiator_kind,
 )
 from ..state.state import Manager
-from .accounting import AccountantSettings, terms
+from .accounting import AccountantSettings, accountant_settings
 from .groups.group_tree import AccountingGroup, GroupTree, group_tree
 from .groups.rounds import QuotaRules
 
@@ -33,35 +33,37 @@ if TYPE_CHECKING:
     from ..config import Configuration
 
 
-def _truth(text: str) -> bool:
+def _parse_boolean(text: str) -> bool:
     return text.lower() == "true"
 
 
-def _meaning(text: str) -> Expression | None:
+def _to_expression(text: str) -> Expression | None:
     return parse_cached(text) if text.strip() else None
 
 
 @frozen
-class Negotiator:
+class NegotiatorSettings:
     """The settings in force; ``domain/state/settings.txt`` explains them. An expression that is not set is None."""
 
-    consider_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_PREEMPTION", _truth))
-    consider_early_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", _truth))
-    use_slot_weights: bool = field(metadata=setting("NEGOTIATOR_USE_SLOT_WEIGHTS", _truth))
-    ignore_user_priorities: bool = field(metadata=setting("NEGOTIATOR_IGNORE_USER_PRIORITIES", _truth))
-    cross_slot_prios: bool = field(metadata=setting("NEGOTIATOR_CROSS_SLOT_PRIOS", _truth))
-    all_jobs: bool = field(metadata=setting("NEGOTIATE_ALL_JOBS_IN_CLUSTER", _truth))
-    slot_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_SLOT_CONSTRAINT", _meaning))
-    poolsize_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", _meaning))
-    job_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_JOB_CONSTRAINT", _meaning))
-    pre_job_rank: Expression | None = field(metadata=setting("NEGOTIATOR_PRE_JOB_RANK", _meaning))
-    post_job_rank: Expression | None = field(metadata=setting("NEGOTIATOR_POST_JOB_RANK", _meaning))
-    preemption_requirements: Expression | None = field(metadata=setting("PREEMPTION_REQUIREMENTS", _meaning))
-    preemption_requirements_stable: bool = field(metadata=setting("PREEMPTION_REQUIREMENTS_STABLE", _truth))
-    preemption_rank: Expression | None = field(metadata=setting("PREEMPTION_RANK", _meaning))
-    preemption_rank_stable: bool = field(metadata=setting("PREEMPTION_RANK_STABLE", _truth))
-    allow_pslot_preemption: bool = field(metadata=setting("ALLOW_PSLOT_PREEMPTION", _truth))
-    match_limits: bool = field(metadata=setting("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS", _truth))
+    consider_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_PREEMPTION", _parse_boolean))
+    consider_early_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", _parse_boolean))
+    use_slot_weights: bool = field(metadata=setting("NEGOTIATOR_USE_SLOT_WEIGHTS", _parse_boolean))
+    ignore_user_priorities: bool = field(metadata=setting("NEGOTIATOR_IGNORE_USER_PRIORITIES", _parse_boolean))
+    cross_slot_prios: bool = field(metadata=setting("NEGOTIATOR_CROSS_SLOT_PRIOS", _parse_boolean))
+    all_jobs: bool = field(metadata=setting("NEGOTIATE_ALL_JOBS_IN_CLUSTER", _parse_boolean))
+    slot_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_SLOT_CONSTRAINT", _to_expression))
+    poolsize_constraint: Expression | None = field(
+        metadata=setting("NEGOTIATOR_SLOT_POOLSIZE_CONSTRAINT", _to_expression)
+    )
+    job_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_JOB_CONSTRAINT", _to_expression))
+    pre_job_rank: Expression | None = field(metadata=setting("NEGOTIATOR_PRE_JOB_RANK", _to_expression))
+    post_job_rank: Expression | None = field(metadata=setting("NEGOTIATOR_POST_JOB_RANK", _to_expression))
+    preemption_requirements: Expression | None = field(metadata=setting("PREEMPTION_REQUIREMENTS", _to_expression))
+    preemption_requirements_stable: bool = field(metadata=setting("PREEMPTION_REQUIREMENTS_STABLE", _parse_boolean))
+    preemption_rank: Expression | None = field(metadata=setting("PREEMPTION_RANK", _to_expression))
+    preemption_rank_stable: bool = field(metadata=setting("PREEMPTION_RANK_STABLE", _parse_boolean))
+    allow_pslot_preemption: bool = field(metadata=setting("ALLOW_PSLOT_PREEMPTION", _parse_boolean))
+    match_limits: bool = field(metadata=setting("SCHEDD_ENABLE_PER_USER_MATCH_LIMITS", _parse_boolean))
     most_matches: float = field(metadata=setting("MAX_CONCURRENT_UPLOADS_PER_USER", lambda text: float(text or 0)))
     tree: GroupTree  #: the accounting groups
     quotas: QuotaRules
@@ -74,31 +76,31 @@ class Negotiator:
         return self.preemption_requirements_stable and self.preemption_rank_stable
 
 
-class _InForce:
+class _SettingsInForce:
     configured = -1
-    settings: Negotiator
+    settings: NegotiatorSettings
 
 
-def settings_of(state: Manager, caches: Caches) -> Negotiator:
+def settings_of(state: Manager, caches: Caches) -> NegotiatorSettings:
     """Return the settings in force."""
-    known = caches.of(_InForce)
+    known = caches.of(_SettingsInForce)
     if known.configured != state.configured:
-        known.configured, known.settings = state.configured, read(state.settings)
+        known.configured, known.settings = state.configured, parse_settings(state.settings)
     return known.settings
 
 
-def read(settings: Mapping[str, str]) -> Negotiator:
+def parse_settings(settings: Mapping[str, str]) -> NegotiatorSettings:
     """Parse the settings, with defaults for settings that are not set."""
 
     def text(name: str) -> str:
         value = settings.get(name)
         return NEGOTIATOR[name].default if value is None else value
 
-    return Negotiator(
-        **values(Negotiator, lambda name, read, _: read(text(name))),
+    return NegotiatorSettings(
+        **values(NegotiatorSettings, lambda name, parse, _: parse(text(name))),
         tree=group_tree(named_groups(settings), _groups(settings)),
         quotas=_quota_rules(settings, text),
-        accounting=terms(settings),
+        accounting=accountant_settings(settings),
     )
 
 
@@ -106,27 +108,27 @@ _SURPLUS, _REGROUP = "GROUP_ACCEPT_SURPLUS", "GROUP_AUTOREGROUP"
 _DYNAMIC, _STATIC = "GROUP_QUOTA_DYNAMIC_", "GROUP_QUOTA_"
 
 
-def family_of(name: str) -> str:
+def group_prefix(name: str) -> str:
     """Return the prefix of a setting that exists per accounting group; empty for other settings."""
     upper = name.upper()
     return "" if upper in NEGOTIATOR else next((family for family in GROUP_SETTINGS if upper.startswith(family)), "")
 
 
-def groups_in_vain(settings: Mapping[str, str]) -> Iterator[str]:
+def group_warnings(settings: Mapping[str, str]) -> Iterator[str]:
     """Yield a warning for each invalid name in GROUP_NAMES, and for each setting of an unknown accounting group."""
     tree = group_tree(named_groups(settings), {})
     for name, why in tree.ignored.items():
         yield f"GROUP_NAMES: {name} is not a valid accounting group: {why}"
     for name, value in settings.items():
-        group = name[len(family_of(name)) :].lower()
-        if family_of(name) and value.strip() and group not in tree.indexes:
+        group = name[len(group_prefix(name)) :].lower()
+        if group_prefix(name) and value.strip() and group not in tree.indexes:
             yield f"{name} has no effect: there is no accounting group {group}; add it to GROUP_NAMES"
 
 
 def _groups(settings: Mapping[str, str]) -> dict[str, AccountingGroup]:
     own: dict[str, dict[str, str]] = {prefix: {} for prefix in GROUP_SETTINGS}
     for name, value in settings.items():
-        prefix = family_of(name)
+        prefix = group_prefix(name)
         if prefix and value.strip():
             own[prefix][name[len(prefix) :].lower()] = value
     groups: dict[str, AccountingGroup] = {}
@@ -148,8 +150,8 @@ def _quota_rules(settings: Mapping[str, str], text: Callable[[str], str]) -> Quo
     return QuotaRules(
         None if is_default else parse_cached(order),
         oversubscribes == "true" if oversubscribes.strip() else None,
-        _truth(text("NEGOTIATOR_USE_WEIGHTED_DEMAND")),
-        _truth(text("NEGOTIATOR_STRICT_ENFORCE_QUOTA")),
+        _parse_boolean(text("NEGOTIATOR_USE_WEIGHTED_DEMAND")),
+        _parse_boolean(text("NEGOTIATOR_STRICT_ENFORCE_QUOTA")),
         round(float(text("GROUP_QUOTA_MAX_ALLOCATION_ROUNDS"))),
         float(text("GROUP_QUOTA_ROUND_ROBIN_RATE")),
     )
@@ -167,13 +169,13 @@ def configured_settings(configuration: Configuration, warn: Callable[[str], None
             place = f"{source.file}:{source.line}: " if source.line else ""
             reason = problem.partition("\n")[0]
             warn(f"{place}{reason}; this is not a valid expression, so the setting is ignored")
-    settings = offered(configuration)
+    settings = changed_settings(configuration)
     if any(configuration.source(name).kind != "default" for name in CYCLE_TIMES):
         settings |= {name: _seconds(configuration, name) for name in CYCLE_TIMES}
-    return settings | _of_several(configuration, settings)
+    return settings | _negotiator_list(configuration, settings)
 
 
-def _of_several(configuration: Configuration, shared: Ad) -> Ad:
+def _negotiator_list(configuration: Configuration, shared: Ad) -> Ad:
     """Return the names and settings of the negotiators in DAEMON_LIST; empty if NEGOTIATOR is the only one.
 
     :raises ConfigError: if a value is invalid, or two negotiators have the same slots
@@ -184,13 +186,13 @@ def _of_several(configuration: Configuration, shared: Ad) -> Ad:
         return {}
     settings: Ad = {NEGOTIATORS: " ".join(named)}
     for short in named:
-        settings |= _of_one(configuration, short, shared)
+        settings |= _own_settings(configuration, short, shared)
     if problem := invalid_negotiators({**shared, **settings}):
         raise configuration.error("DAEMON_LIST", problem)
     return settings
 
 
-def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
+def _own_settings(configuration: Configuration, name: str, shared: Ad) -> Ad:
     """Return the settings in which one negotiator differs from the shared ones. Its local name is in its arguments;
     without arguments, the master passes the daemon's name."""
     args = configuration.get(f"{name}_ARGS").split()
@@ -199,7 +201,7 @@ def _of_one(configuration: Configuration, name: str, shared: Ad) -> Ad:
             f"{name}_ARGS", f"{name}_ARGS = {' '.join(args)}: only -local-name NAME is implemented"
         )
     own = configuration.as_local(args[1] if args else name)
-    texts = offered(own)
+    texts = changed_settings(own)
     paced = any(own.source(each).kind != "default" for each in CYCLE_TIMES)
     if paced:
         texts |= {each: _seconds(own, each) for each in CYCLE_TIMES}
@@ -220,7 +222,7 @@ _BY_DIALECT: Final = frozenset({"NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"})
 """Settings whose default depends on the pool's dialect."""
 
 
-def offered(configuration: Configuration) -> Ad:
+def changed_settings(configuration: Configuration) -> Ad:
     """Return the negotiator settings in a configuration that differ from the defaults.
 
     :raises ConfigError: if a value is invalid; the error gives its file and line
@@ -229,12 +231,12 @@ def offered(configuration: Configuration) -> Ad:
     for name, known in NEGOTIATOR.items():
         if name in _BY_DIALECT and configuration.source(name).kind == "default":
             continue
-        text = _told(configuration, name, known.kind)
+        text = _setting_text(configuration, name, known.kind)
         if text != known.default:
             settings[name] = text
     for name in configuration.names():
-        if prefix := family_of(name):
-            settings[prefix + name[len(prefix) :]] = _told(configuration, name, GROUP_SETTINGS[prefix])
+        if prefix := group_prefix(name):
+            settings[prefix + name[len(prefix) :]] = _setting_text(configuration, name, GROUP_SETTINGS[prefix])
     return settings | _limits(configuration)
 
 
@@ -252,11 +254,11 @@ def _limits(configuration: Configuration) -> Ad:
         if upper in NEGOTIATOR or negotiator_kind(upper) != _LIMIT or (upper.endswith(SUFFIX) and is_known(upper)):
             continue
         if configuration.get(upper).strip():
-            limits[upper] = _told(configuration, upper, _LIMIT)
+            limits[upper] = _setting_text(configuration, upper, _LIMIT)
     return limits
 
 
-def _told(configuration: Configuration, name: str, kind: str) -> str:
+def _setting_text(configuration: Configuration, name: str, kind: str) -> str:
     default = NEGOTIATOR[name].default if name in NEGOTIATOR else ""
     if kind == "truth":
         return "true" if configuration.boolean(name, default == "true") else "false"

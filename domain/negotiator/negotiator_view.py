@@ -17,11 +17,11 @@ from ..state.state import Manager
 from .accounting import accounts_of
 
 
-class _OfNegotiators(dict[str, Caches]):
+class _NegotiatorCaches(dict[str, Caches]):
     """The caches of each negotiator's view of the state."""
 
 
-def seen_by(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[Manager, Caches]:
+def view_of_negotiator(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[Manager, Caches]:
     """Return the state as a negotiator sees it, with the caches for this view. Do not fold events into this state.
 
     :param negotiator: the negotiator's name in events; empty: NEGOTIATOR
@@ -39,4 +39,4 @@ def seen_by(state: Manager, caches: Caches, negotiator: str, now: int) -> tuple[
     if negotiator:
         view.priorities_updated_at = state.accounted.get(negotiator, 0)
         view.rejections = state.further_rejections.get(negotiator, {})
-    return view, caches.of(_OfNegotiators).setdefault(name, Caches())
+    return view, caches.of(_NegotiatorCaches).setdefault(name, Caches())

@@ -22,20 +22,31 @@ from ..names import SlotName
 from ..ports.slot_ads import SlotCarver
 from ..state.records import Slot
 from ..state.state import Manager
-from .candidates import LEAST, PRIORITY, RANK, Key, ResourceRequest, ephemeral, key_of, number_of, single
+from .candidates import (
+    LEAST,
+    PRIORITY,
+    RANK,
+    Key,
+    ResourceRequest,
+    candidate_key,
+    evaluate_number,
+    round_to_single,
+    submitter_attributes,
+)
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
-from .negotiator_settings import Negotiator
-from .slot_table import NO_JOB, SLOT_RANK, Mask, PublicAds, RowNumbers
+from .negotiator_settings import NegotiatorSettings
+from .slot_table import NO_JOB, SLOT_RANK, Mask, RowNumbers, SlotAdTable
 
 _USER = "various_dSlot_users"
 """The RemoteUser of a partitionable slot while it is ranked with the resources of its dynamic slots."""
-Ranks = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
+RankFunction = Callable[[ClassAd, ClassAd], tuple[float, float, float]]
 """NEGOTIATOR_PRE_JOB_RANK, the job's Rank and NEGOTIATOR_POST_JOB_RANK for a job and a slot's ad."""
-Behind = Callable[[CycleSubmitter, RowNumbers], Mask]
+ComparePriorities = Callable[[CycleSubmitter, RowNumbers], Mask]
+"""Returns a mask of the rows whose users have a worse priority than the submitter."""
 
 
 @frozen
-class Offer:
+class PslotOffer:
     """A partitionable slot together with the resources that some of its dynamic slots would return."""
 
     key: Key
@@ -48,36 +59,30 @@ class Offer:
 
 @define
 class _Offers:
-    offers: list[Offer]
+    offers: list[PslotOffer]
     usage_changes: int  #: the value of ``CycleSubmitters.usage_changes`` when the offers were computed
     index: int = 0
 
 
 @define
 class PslotPreemption:
-    """The dynamic slots that may be preempted in one cycle, by partitionable slot.
-
-    ``free``: the partitionable slots that may still be matched. ``eligible``: the slots that the negotiator may match.
-    ``behind`` returns which rows' users have a worse priority than a submitter. ``publish`` updates the usage by users
-    in the slots' ads.
-    """
+    """The dynamic slots that may be preempted in one cycle, by partitionable slot."""
 
     state: Manager
-    pool: PublicAds
+    pool: SlotAdTable
     context: Context
-    rules: Negotiator
+    rules: NegotiatorSettings
     accounts: CycleSubmitters
     remainders: Remainders
-    eligible: Mask
-    total: float
-    ranks: Ranks
-    behind: Behind
-    publish: Callable[[], None]
+    eligible: Mask  #: the slots that the negotiator may match
+    ranks: RankFunction
+    has_worse_priority: ComparePriorities
+    publish: Callable[[], None]  #: updates the usage by submitters in the slot ads
     dynamic_rows: dict[int, list[int]] = field(factory=dict)
     cached_offers: dict[tuple[int, str, bool], _Offers] = field(factory=dict)
 
     @classmethod
-    def carved(cls, pool: PublicAds) -> Mask:
+    def carved(cls, pool: SlotAdTable) -> Mask:
         """Return a mask of the dynamic slots that partitionable slots list, none of which is preempted on its own."""
         return np.array([slot.kind == "dynamic" and pool.ads.has_rollup(slot) for slot in pool.slots], bool)
 
@@ -115,7 +120,7 @@ class PslotPreemption:
         over: bool,
         free: Mask,
         permits: Callable[[float, str], bool],
-    ) -> Offer | None:
+    ) -> PslotOffer | None:
         """Return the best offer for a job that the limits permit.
 
         :param over: whether the submitter has used its share, so that only slots whose RANK prefers the job count
@@ -136,23 +141,27 @@ class PslotPreemption:
                 return offer
         return None
 
-    def take(self, offer: Offer) -> Remainder:
+    def take(self, offer: PslotOffer) -> Remainder:
         """Take an offer for a job; return what remains of the slot."""
         remainder = evolve(offer.rest, resources=dict(offer.rest.resources), ad=offer.rest.ad.copy())
         self.remainders.by_row[offer.key[5]] = remainder
         remainder.take(offer.amounts)
         return remainder
 
-    def _is_available(self, offer: Offer, free: Mask) -> bool:
+    def _is_available(self, offer: PslotOffer, free: Mask) -> bool:
         row = offer.key[5]
         return bool(free[row]) and not self.remainders.version(row)
 
-    def _offers(self, request: ResourceRequest, account: CycleSubmitter, over: bool, free: Mask) -> Sequence[Offer]:
+    def _offers(
+        self, request: ResourceRequest, account: CycleSubmitter, over: bool, free: Mask
+    ) -> Sequence[PslotOffer]:
         parents = [row for row in self.dynamic_rows if free[row] and not self.remainders.version(row)]
-        parents = [row for row in parents if not request.match[row] or self._too_little(request, row)]
+        parents = [
+            row for row in parents if not request.match[row] or self.remainders.amounts(row, request.job) is None
+        ]
         if not parents:
             return []
-        job = ClassAd(ephemeral(account, self.accounts), request.job)
+        job = ClassAd(submitter_attributes(account, self.accounts), request.job)
         values = self.pool.table.of_slots(SLOT_RANK, job, np.array(parents))
         ranked = list(zip(parents, np.where(np.isnan(values), 0.0, values).tolist(), strict=True))
         dynamic_rows = [(row, rank) for parent, rank in ranked for row in self.dynamic_rows[parent] if not over]
@@ -161,13 +170,8 @@ class PslotPreemption:
         offers = (self._offer(request, job, parent, rank, allowed) for parent, rank in ranked)
         return [offer for offer in offers if offer is not None]
 
-    def _too_little(self, request: ResourceRequest, row: int) -> bool:
-        remainder = self.remainders.of(row)
-        return remainder.carver.amounts_for(request.job, remainder.resources) is None
-
     def _allowed(self, job: ClassAd, account: CycleSubmitter, equal_rows: list[int]) -> set[int]:
-        """Return the dynamic slots of equal rank that may be preempted by priority. As in HTCondor, there are none if
-        PREEMPTION_REQUIREMENTS is not set."""
+        """Return the dynamic slots of equal rank to preempt by priority; none if PREEMPTION_REQUIREMENTS is not set."""
         pool, requirements = self.pool, self.rules.preemption_requirements
         user = pool.submitters.get(account.name, -2)
         equal_rows = [row for row in equal_rows if self.eligible[row] and pool.user_numbers[row] != user]
@@ -175,12 +179,12 @@ class PslotPreemption:
             return set()
         rows = np.array(equal_rows)
         values = pool.table.of_slots(requirements, job, rows)
-        true = ~np.isnan(values) & (values != 0) & self.behind(account, rows)
+        true = ~np.isnan(values) & (values != 0) & self.has_worse_priority(account, rows)
         return set(rows[true].tolist())
 
     def _offer(
         self, request: ResourceRequest, job: ClassAd, parent: int, rank: float, allowed: set[int]
-    ) -> Offer | None:
+    ) -> PslotOffer | None:
         """Add dynamic slots to a partitionable slot until the job matches; return None if it never does."""
         pool, remainder = self.pool, self.remainders.of(parent)
         resources = {name: float(int(amount)) for name, amount in remainder.resources.items()}
@@ -201,15 +205,15 @@ class PslotPreemption:
             ad["RemoteUser"] = _USER
             enlarged = Remainder(remainder.slot, remainder.carver, resources, ad)
             cores = self.remainders.cores(enlarged, amounts, self.rules.use_slot_weights)
-            key = key_of(*self.ranks(request.job, ad), reason, self._preemption_rank(job, ad), parent)
-            return Offer(key, reason, enlarged, amounts, cores, tuple(preempted))
+            key = candidate_key(*self.ranks(request.job, ad), reason, self._preemption_rank(job, ad), parent)
+            return PslotOffer(key, reason, enlarged, amounts, cores, tuple(preempted))
         return None
 
     def _preemption_rank(self, job: ClassAd, ad: ClassAd) -> float:
         expression = self.rules.preemption_rank
         if expression is None:
             return LEAST
-        return float(single(np.array([number_of(expression, ad, job, self.context)]))[0])
+        return float(round_to_single(np.array([evaluate_number(expression, ad, job, self.context)]))[0])
 
 
 @define
@@ -234,7 +238,7 @@ class Remainders:
     """The partitionable slots that a cycle has considered so far."""
 
     state: Manager
-    pool: PublicAds
+    pool: SlotAdTable
     context: Context
     once: bool = False
     """Whether a slot without a consumption policy is matched only once, as a whole, because in HTCondor the access
@@ -249,6 +253,11 @@ class Remainders:
             resources, ad = ads.remaining_resources(slot), self.pool.table.ad(row)
             remainder = self.by_row[row] = Remainder(slot, ads.slot_carver(slot), resources, ad)
         return remainder
+
+    def amounts(self, row: int, job: ClassAd) -> dict[str, int] | None:
+        """Return the resource amounts that a job would use of a partitionable slot; None if too little is left."""
+        remainder = self.of(row)
+        return remainder.carver.amounts_for(job, remainder.resources)
 
     def version(self, row: int) -> int:
         """Return how often matches have cut resources from a slot in this cycle."""

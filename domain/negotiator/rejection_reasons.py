@@ -17,7 +17,7 @@ from .cycle_accounts import CycleSubmitter
 from .cycle_limits import CycleLimits
 from .matchmaker import Matchmaker
 from .reported_rejections import ReportedRejections
-from .resource_requests import Requests
+from .resource_requests import IdleJobRequests
 from .share_limits import CEILING, QUOTA, SHARE
 from .slot_table import RowNumbers, SlotCounts
 from .waiting_submitters import WaitingSubmitters
@@ -30,7 +30,7 @@ class _Counts:
     free: int  #: the number of matching free slots
 
 
-class Quota(NamedTuple):
+class ReachedQuota(NamedTuple):
     """The group quota that stopped jobs."""
 
     group: str
@@ -45,20 +45,19 @@ def _facts(one: Unmatched) -> tuple[object, ...]:
 
 
 def is_logged(reason: Unmatched, before: Unmatched | None, submitter: str) -> bool:
-    """Check whether the log already contains this reason for a job of the submitter. A different number of jobs or a
-    different share does not make a reason new."""
+    """Check whether the log contains this reason for a job of the submitter, ignoring job counts and shares."""
     if before is None or before.submitter != submitter or before.taken != reason.taken:
         return False  # the most frequent case if all autoclusters have new reasons
     return _facts(before) == _facts(reason)
 
 
 @define
-class Reasons:
+class RejectionReasons:
     """The rejections of one cycle. ``stopped`` is the limit that stopped an autocluster or (-1) a submitter."""
 
     matchmaker: Matchmaker
     request_cache: AutoclusterCache
-    requests: Requests
+    requests: IdleJobRequests
     waiting: WaitingSubmitters
     concurrency: CycleLimits
     reported: ReportedRejections
@@ -68,7 +67,9 @@ class Reasons:
     """The exceptions, if nearly all members of the groups were rejected."""
     stopped: dict[tuple[str, int], str] = field(factory=dict)
     slices: dict[str, float] = field(factory=dict)  #: each submitter's slice in the last spin, in cores
-    quota_of: Callable[[CycleSubmitter], Quota] = lambda account: Quota("")  #: returns the quota that stops a submitter
+    quota_of: Callable[[CycleSubmitter], ReachedQuota] = lambda account: ReachedQuota(
+        ""
+    )  #: returns the quota that stops a submitter
     _exhausted: list[tuple[int, Cluster, int, ResourceRequest, Unmatched]] = field(factory=list)
     _counts: dict[int, _Counts] = field(factory=dict)  #: by the id of the request
     _of_match: dict[int, tuple[bool, int]] = field(factory=dict)
@@ -148,8 +149,7 @@ class Reasons:
         return self.waiting.reason_number(autocluster, _facts(reason))
 
     def _rows_to_log(self, numbers: dict[int, int]) -> Iterator[tuple[int, bool]]:
-        """Yield the rows of waiting submitters that may have new reasons, in the order of their records. For each, also
-        yield whether no slot was left for the submitter."""
+        """Yield the rows of submitters that may have new reasons, and whether no slot was left, in record order."""
         if self.individuals is not None:
             return self._group_rows_to_log(numbers, self.individuals)
         table, rows = self.waiting.table, self.waiting.in_order()
@@ -165,8 +165,7 @@ class Reasons:
         return zip(rows.tolist(), unserved_rows[rows].tolist(), strict=True)
 
     def _group_rows_to_log(self, numbers: dict[int, int], individuals: dict[str, None]) -> Iterator[tuple[int, bool]]:
-        """Yield the same as ``_rows_to_log`` when nearly all members of the groups were rejected. It looks only at the
-        exceptions, because there are few."""
+        """Yield the same as ``_rows_to_log`` if nearly all group members were rejected; visit only the others."""
         waiting = self.waiting
         table, groups = waiting.table, waiting.groups
         names = {**groups.single, **dict.fromkeys(name for name in individuals if name in groups.members)}
@@ -234,7 +233,7 @@ class Reasons:
         denied = self._denied(account, request)
         unclaimed = counts.free if limit else 0
         others = 0 if denied is None else denied.policy + denied.rank + denied.priority + denied.own + denied.never
-        quota = self.quota_of(account) if limit == QUOTA else Quota("", used=account.using)
+        quota = self.quota_of(account) if limit == QUOTA else ReachedQuota("", used=account.using)
         allowed = {SHARE: self.slices.get(account.name, 0.0), CEILING: account.ceiling}.get(limit, quota.allowed)
         return Unmatched(
             job,

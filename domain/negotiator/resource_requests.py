@@ -35,7 +35,7 @@ _MANY = 32
 
 
 @define
-class Requests:
+class IdleJobRequests:
     """The idle jobs in one cycle."""
 
     state: Manager

@@ -31,7 +31,7 @@ SETTLES: Final = 5 * SECOND
 NEGOTIATOR_MIN_INTERVAL). The preempted job is idle again, and could preempt the other job in turn."""
 
 
-class _Memory(Struct):
+class _UnloggedFacts(Struct):
     """The facts about a negotiator's last cycle, and about later requests, that no event records."""
 
     position: int = 0  #: the log position after the last cycle
@@ -53,7 +53,7 @@ class _Schedule(Struct):
     state: Manager
     settings: Mapping[str, str]  #: the settings of this negotiator
     name: str  #: the name in events
-    memory: _Memory
+    memory: _UnloggedFacts
     asleep: int
 
     def due(self, now: int) -> bool:
@@ -79,20 +79,20 @@ class _Schedule(Struct):
 
     def waits(self) -> bool:
         """Check whether a useful cycle is still to come, after the pace, the rest, or the time for preemptions."""
-        return self._may_help() and self._awake()
+        return self._may_help() and self._has_matchable_jobs()
 
     def set_rest(self, began: int, ended: int) -> None:
         """Set how long requested cycles rest after the last cycle: as long as the cycle and its append took, but at
         most one interval, and at least as long as the configured pace requires. In virtual time, a cycle takes no
         time."""
         took = min(max(0, ended - began), self._interval())
-        self.memory.rests_until = max(ended + took, self._earliest(began, ended))
+        self.memory.rests_until = max(ended + took, self._earliest_start(began, ended))
 
     def paced(self) -> bool:
         """Check whether a pace of cycles is configured. Without a pace, a cycle is held whenever it may be useful."""
         return "NEGOTIATOR_CYCLE_DELAY" in self.settings
 
-    def _earliest(self, began: int, ended: int) -> int:
+    def _earliest_start(self, began: int, ended: int) -> int:
         if not self.paced():
             return ended
         delay, least = map(self._setting, ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
@@ -100,9 +100,9 @@ class _Schedule(Struct):
 
     def _rests_until(self) -> int:
         _, logged = self.state.cycles.held.get(self.name, (0, 0))
-        return max(self.memory.rests_until, self._earliest(logged, logged))
+        return max(self.memory.rests_until, self._earliest_start(logged, logged))
 
-    def _last(self) -> tuple[int, int]:
+    def _last_cycle(self) -> tuple[int, int]:
         position, at = self.state.cycles.held.get(self.name, (0, 0))
         return max(position, self.memory.position), max(at, self.memory.at)
 
@@ -110,8 +110,7 @@ class _Schedule(Struct):
         return max(self.state.cycles.preempted.get(self.name, 0), self.state.claims_revoked) + SETTLES
 
     def _may_help(self) -> bool:
-        """Check whether a cycle may have a different result than the last one, because more jobs are idle, a slot may
-        have improved, or a submitter's share may have grown."""
+        """Check whether more jobs, better slots or larger shares may give a cycle another result than the last one."""
         state = self.state
         news = max(
             state.job_change_position,
@@ -120,23 +119,23 @@ class _Schedule(Struct):
             state.configured,
         )
         resumes = self.name in self.state.cycles.cut_short and not self.memory.left_no_event
-        return self.memory.jobs_woken or resumes or news > self._last()[0]
+        return self.memory.jobs_woken or resumes or news > self._last_cycle()[0]
 
-    def _awake(self) -> bool:
+    def _has_matchable_jobs(self) -> bool:
         return self.state.idle > self.asleep
 
     def _has_ready_request(self, now: int) -> bool:
         return self._is_requested() and (self.memory.rescheduled or now >= self._settles_at())
 
     def _is_requested(self) -> bool:
-        if self.memory.rescheduled or not self._awake():
+        if self.memory.rescheduled or not self._has_matchable_jobs():
             return self.memory.rescheduled
-        return self.state.cycle_requested > self._last()[0] if self.paced() else self._may_help()
+        return self.state.cycle_requested > self._last_cycle()[0] if self.paced() else self._may_help()
 
     def _interval_end(self) -> int | None:
         """Return when the interval ends; None if no cycle is due, because no jobs wait and no slots are used."""
-        at = self._last()[1]
-        if self._awake():
+        at = self._last_cycle()[1]
+        if self._has_matchable_jobs():
             return at + self._interval()
         is_named, submitters = negotiators.NEGOTIATORS in self.state.settings, self.state.submitters
         if any(record.slots for record in (accounts_of(submitters, self.name) if is_named else submitters).values()):
@@ -155,7 +154,7 @@ class CycleSchedules(Struct):
     """The schedules of all negotiators. Unless the configuration defines several, there is one, with an empty name."""
 
     asleep: int = 0  #: the number of jobs waiting for a slot that cannot be matched before a later time
-    _memories: dict[str, _Memory] = field(default_factory=dict)
+    _memories: dict[str, _UnloggedFacts] = field(default_factory=dict)
     _settings: dict[str, Mapping[str, str]] = field(default_factory=dict)
     _configured: int = 0
 
@@ -176,7 +175,7 @@ class CycleSchedules(Struct):
         :param cycle: the cycle's event; None: it left no event
         """
         rests_until = self._memory(negotiator).rests_until
-        self._memories[negotiator] = _Memory(
+        self._memories[negotiator] = _UnloggedFacts(
             state.position, now, appended=False, left_no_event=cycle is None, rests_until=rests_until
         )
 
@@ -200,8 +199,8 @@ class CycleSchedules(Struct):
         """Check whether any negotiator still has a useful cycle to hold."""
         return any(schedule.waits() for schedule in self._schedules(state))
 
-    def _memory(self, name: str) -> _Memory:
-        return self._memories.setdefault(name, _Memory())
+    def _memory(self, name: str) -> _UnloggedFacts:
+        return self._memories.setdefault(name, _UnloggedFacts())
 
     def _schedules_at(self, state: Manager, now: int) -> Iterator[_Schedule]:
         for schedule in self._schedules(state):

@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 from ..classad import ClassAd, Context, Expression, parse, unparse
 from ..classad.columns import ABSENT, INTEGER
 from ..classad.evidence import DYNAMIC_REFERENCES, integer_of, names_in
-from ..classad.function_registry import FUNCTIONS, Needs
+from ..classad.function_registry import FUNCTIONS, FunctionInputs
 from ..classad.plans import Plan
 from ..classad.table import SlotTable
 from ..classad.tree import Literal
@@ -41,7 +41,7 @@ _MOVING_ATTRIBUTES = frozenset(
      "totalclaimruntime", *(total_name(pair).lower() for pair in PAIRS_WITH_TOTAL)}
 )  # fmt: skip
 _CLOCKS = ("clockmin", "clockday")
-_CONTEXT_FUNCTIONS = {key for key, function in FUNCTIONS.items() if function.needs is Needs.CONTEXT}
+_CONTEXT_FUNCTIONS = {key for key, function in FUNCTIONS.items() if function.needs is FunctionInputs.CONTEXT}
 MOVING = _MOVING_ATTRIBUTES.union(_CLOCKS, EXPECTED, _CONTEXT_FUNCTIONS, ("currenttime", "random"))
 """Names that make the value of an expression depend on time or chance."""
 _WEIGHT = parse("SlotWeight")
@@ -68,7 +68,7 @@ def _no_rows() -> Mask:
     return np.zeros(0, bool)
 
 
-class Exhausted(NamedTuple):
+class ExhaustedAutocluster(NamedTuple):
     """The result that no slot is left for an autocluster: the number of slots considered, and the logged reason."""
 
     signature: Signature
@@ -87,7 +87,7 @@ class SlotCounts:
 
 
 @define(eq=False)
-class Planned:
+class AutoclusterPlan:
     """The plan of an autocluster, and the slots that matched it as of the versions ``as_of``."""
 
     signature: Signature
@@ -100,7 +100,7 @@ class Planned:
     counts: SlotCounts | None = None
 
 
-class Ranked(NamedTuple):
+class CachedRank(NamedTuple):
     """The values of a negotiator expression for all slots, and the attributes that it reads with their versions."""
 
     reads: tuple[str, ...]
@@ -109,7 +109,7 @@ class Ranked(NamedTuple):
 
 
 @define
-class PublicAds:
+class SlotAdTable:
     """The published slot ads as a table with a row per slot. The table is cached with the pool's state, and each cycle
     updates it, because few slots change between two cycles."""
 
@@ -131,14 +131,14 @@ class PublicAds:
     weights: RowNumbers = field(factory=lambda: _zeros(0))  #: in thousandths of a core
     texts: dict[int, tuple[Expression, str]] = field(factory=dict)
     """The texts of expressions that every cycle needs."""
-    plans: dict[int, Planned] = field(factory=dict)
+    plans: dict[int, AutoclusterPlan] = field(factory=dict)
     """The plans by autocluster number."""
-    exhausted: dict[int, Exhausted] = field(factory=dict)
+    exhausted: dict[int, ExhaustedAutocluster] = field(factory=dict)
     """The autoclusters for which no slot is left, by number. They are valid as long as slots only disappear or are
     matched, the settings stay the same, and no condition reads the time."""
     matched_rows: RowNumbers = field(factory=lambda: _zeros(0))
     """The rows that the last cycle matched. Its ``exhausted`` results are valid only if these matches were made."""
-    ranked: dict[str, Ranked] = field(factory=dict)
+    ranked: dict[str, CachedRank] = field(factory=dict)
     """The negotiator's own ranks, by names that identify the job attributes they depend on."""
     layout: int = 0  #: how often rows were added or removed
     reads_anything: bool = False  #: whether an expression computes names at run time, and so may read any attribute
@@ -428,10 +428,10 @@ class _Reader:
 
 def public_ads_of(
     state: Manager, caches: Caches, now: int, context: Context, requested: Iterable[str], advertise: Advertise
-) -> PublicAds:
+) -> SlotAdTable:
     """Return the table of the pool's current slots, which is cached with the state."""
-    known = caches.of(PublicAds)
+    known = caches.of(SlotAdTable)
     if not known.follows(state) or known.table.stored_values > 20 * len(state.slots) + 200_000:
-        known = caches.renew(PublicAds)
+        known = caches.renew(SlotAdTable)
     known.update(state, now, context, advertise(state, caches, now, context), requested)
     return known

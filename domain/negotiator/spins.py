@@ -19,13 +19,13 @@ from .candidates import Floats
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .cycle_limits import CycleLimits
 from .equal_priority_groups import RemainingMembers, SubmitterOrder
-from .group_cycle import WHOLE, Budget, GroupTurns
+from .group_cycle import WHOLE, GroupCycle, PieBudget
 from .job_limits import CONCURRENCY
 from .matchmaker import Matchmaker
-from .negotiator_settings import Negotiator
-from .rejection_reasons import Reasons
+from .negotiator_settings import NegotiatorSettings
+from .rejection_reasons import RejectionReasons
 from .reported_rejections import ReportedRejections
-from .resource_requests import Requests
+from .resource_requests import IdleJobRequests
 from .share_limits import CEILING, MATCHES, QUOTA, RUNNING, SHARE, SpinLimits
 from .slot_table import RowNumbers, public_ads_of
 from .waiting_submitters import SubmitterTable, WaitingSubmitters
@@ -59,15 +59,15 @@ class NegotiationCycle:
     advertise: Advertise
     now: int
     context: Context
-    rules: Negotiator
+    rules: NegotiatorSettings
     accounts: CycleSubmitters
     waiting: WaitingSubmitters
     submitter_order: Mapping[str, int]
     matchmaker: Matchmaker = field(init=False)
     request_cache: AutoclusterCache = field(init=False)
-    reasons: Reasons = field(init=False)
-    groups: GroupTurns = field(init=False)
-    requests: Requests = field(init=False)
+    reasons: RejectionReasons = field(init=False)
+    groups: GroupCycle = field(init=False)
+    requests: IdleJobRequests = field(init=False)
     concurrency: CycleLimits = field(init=False)
     participants: SubmitterTable = field(init=False)  #: the rows of ``waiting`` and of ``running``
     running: list[str] = field(factory=list)  #: submitters that have slots but no idle jobs
@@ -94,7 +94,7 @@ class NegotiationCycle:
         names = attributes_read(state, self.caches)
         pool = public_ads_of(state, self.caches, self.now, self.context, names, self.advertise)
         self.matchmaker = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
-        self.requests = Requests(state, autoclusters, self.caches)
+        self.requests = IdleJobRequests(state, autoclusters, self.caches)
         if self.rules.job_constraint is not None:
             self.requests.exclude_jobs(self.rules.job_constraint, self.context)
         self.total_cores, self.lightest_match = self.matchmaker.weigh_slots()
@@ -104,13 +104,13 @@ class NegotiationCycle:
         )
         self.concurrency = CycleLimits(state, pool, self.matchmaker.ranks, self.context)
         reported = self.caches.of(ReportedRejections)
-        self.reasons = Reasons(
+        self.reasons = RejectionReasons(
             self.matchmaker, self.request_cache, self.requests, self.waiting, self.concurrency, reported
         )
         if self.rules.match_limits and state.dialect.limits_matches_of_submitters:
             self.max_matches = self.rules.most_matches
         self.promised = self._promised_cores()
-        self.groups = GroupTurns(state, self.rules, self.accounts, self.total_cores, self.lightest_match, self.reasons)
+        self.groups = GroupCycle(state, self.rules, self.accounts, self.total_cores, self.lightest_match, self.reasons)
         self.groups.begin(self.waiting.using, self.promised)
         self.starts_left = remaining_starts(state)
         self.matchmaker.publish()
@@ -130,7 +130,7 @@ class NegotiationCycle:
             self._spin_by_groups()
             return
         everyone = self._find_participants()
-        if self.rules.tree.divides:
+        if self.rules.tree.has_groups:
             self.groups.run(everyone, self.participants, self._divide_pie, self._is_pool_exhausted, self.context)
             self.groups.report_used_up_quotas()
         else:
@@ -139,7 +139,7 @@ class NegotiationCycle:
     def _can_spin_by_groups(self) -> bool:
         rules = self.rules
         return not (
-            rules.tree.divides
+            rules.tree.has_groups
             or rules.ignore_user_priorities
             or self.submitter_order
             or any(self.accounts.of(name).floor > 0 for name in self.waiting.groups.single)
@@ -179,7 +179,7 @@ class NegotiationCycle:
     def _running_submitters(self) -> list[str]:
         if not self.rules.consider_preemption:
             return []
-        using = self.waiting.by_record(name for name in self.waiting.using if self.state.submitters[name].slots)
+        using = self.waiting.in_record_order(name for name in self.waiting.using if self.state.submitters[name].slots)
         return [name for name in using if not self.waiting.waits(name)]
 
     def _reject_remaining_groups(self, order: SubmitterOrder, pie: float) -> None:
@@ -212,14 +212,14 @@ class NegotiationCycle:
             return
         over = cores <= 0
         before, autocluster_count = self.unserved, members.autocluster_count
-        if over and not (self.rules.consider_preemption and self.matchmaker.has_rank_preemption):
+        if over and not (self.rules.consider_preemption and self.matchmaker.claimed.has_rank_preemption):
             autocluster_count = 0
         self.jobs_considered += autocluster_count
         self.rejections += autocluster_count
         limited = before.limited + (members.size if over else 0)
         self.unserved = UnservedSubmitters(before.submitters + members.size, before.jobs + members.idle, limited)
 
-    def _divide_pie(self, everyone: RowNumbers, budget: Budget) -> RowNumbers:
+    def _divide_pie(self, everyone: RowNumbers, budget: PieBudget) -> RowNumbers:
         if self.participants["floor"].any():
             idle, using, floor = (self.participants[name][everyone] for name in ("idle", "using", "floor"))
             low = everyone[(idle > 0) & (using < floor)]
@@ -233,10 +233,10 @@ class NegotiationCycle:
         waiting = self.waiting
         self.running = self._running_submitters()
         count = len(waiting.table)
-        self.participants = waiting.table.followed_by(len(self.running), ("using", "name_order"))
+        self.participants = waiting.table.with_empty_rows(len(self.running), ("using", "name_order"))
         self.running_rows = {name: row for row, name in enumerate(self.running, count)}
         for name, row in self.running_rows.items():
-            self.participants.put(row, self.accounts.of(name))
+            self.participants.write_account(row, self.accounts.of(name))
         if self.submitter_order:
             last = len(self.submitter_order)
             keys = [(self.submitter_order.get(name, last), name) for name in waiting.names]
@@ -244,7 +244,7 @@ class NegotiationCycle:
             self.participants["name_order"][order] = np.arange(len(order))
         return np.concatenate([waiting.in_order(), np.arange(count, len(self.participants))])
 
-    def _spin(self, rows: RowNumbers, floors: bool, budget: Budget, first: bool = True) -> RowNumbers:
+    def _spin(self, rows: RowNumbers, floors: bool, budget: PieBudget, first: bool = True) -> RowNumbers:
         """Spin a pie until nothing changes. Return the submitters that may still receive slots."""
         total_cores = min(self.total_cores, budget.limit)
         while len(rows):
@@ -283,7 +283,7 @@ class NegotiationCycle:
                     slice_cores = free
                 skip = not first and min(slice_cores, pie) < self.matchmaker.lightest_slot
                 capped = SHARE if slice_cores < group_room else QUOTA
-                limits = SpinLimits(min(slice_cores, pie), free, inf, group_room if budget.strict else inf, capped)
+                limits = SpinLimits(min(slice_cores, pie), free, inf, budget.room() if budget.strict else inf, capped)
                 done, got = self._negotiate(account, limits, ignoring, skip)
                 pie -= got
                 if not done:
@@ -361,7 +361,7 @@ class NegotiationCycle:
         room = ceiling - using
         counted &= (room > 0) & (room >= self.matchmaker.lightest_slot)
         over = counted & (slices <= 0)
-        jobs_considered = counted if ignoring and self.matchmaker.has_rank_preemption else counted & ~over
+        jobs_considered = counted if ignoring and self.matchmaker.claimed.has_rank_preemption else counted & ~over
         autoclusters = int(autocluster_count[jobs_considered].sum())
         self.jobs_considered += autoclusters
         self.rejections += autoclusters
@@ -397,7 +397,7 @@ class NegotiationCycle:
         stopped.pop((account.name, -1), None)
         for cluster, proc, number in self.requests.of(account.name, rejected):
             over = limits.got >= limits.limit
-            if over and not (ignoring and matchmaker.has_rank_preemption):
+            if over and not (ignoring and matchmaker.claimed.has_rank_preemption):
                 stopped[account.name, -1] = limits.capped
                 return True
             if limits.room - limits.got <= 0:

@@ -19,7 +19,7 @@ from ..ports.stimuli import DeleteSubmitter, ResetUsage, SetSubmitter
 from ..state.negotiators import name_in_events, negotiator_named
 from ..state.state import Manager
 from ..units import SECOND
-from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accounts_of, first_factor, initial, terms_of
+from .accounting import LEAST_FACTOR, LEAST_PRIORITY, accountant_settings_of, accounts_of, first_factor, initial_factor
 
 NO_LIMIT: Final = -1.0
 """The ceiling of a submitter that has none."""
@@ -27,7 +27,7 @@ LONGEST: Final = 10**10
 """The maximum duration of a lease, and the maximum time, in seconds."""
 
 
-class Grant(NamedTuple):
+class SubmitterValue(NamedTuple):
     """A value that can be set for a submitter."""
 
     words: str
@@ -43,25 +43,25 @@ class Grant(NamedTuple):
 
 
 _MOST: Final = 1e20
-GRANTS: Final[dict[str, Grant]] = {
-    "priority": Grant("priority", LEAST_PRIORITY, _MOST, "-setprio"),
-    "factor": Grant("priority factor", LEAST_FACTOR, _MOST, "-setfactor", "-cancelfactorlease"),
-    "floor": Grant("floor", 0.0, _MOST, "-setfloor", "-cancelfloorlease"),
-    "ceiling": Grant("ceiling", NO_LIMIT, _MOST, "-setceiling", "-cancelceilinglease"),
-    "usage": Grant("accumulated usage", 0.0, _MOST, "-setaccum"),
-    "begin": Grant("begin of the usage", 0.0, float(LONGEST), "-setbegin"),
-    "last": Grant("last usage time", 0.0, float(LONGEST), "-setlast"),
+SUBMITTER_VALUES: Final[dict[str, SubmitterValue]] = {
+    "priority": SubmitterValue("priority", LEAST_PRIORITY, _MOST, "-setprio"),
+    "factor": SubmitterValue("priority factor", LEAST_FACTOR, _MOST, "-setfactor", "-cancelfactorlease"),
+    "floor": SubmitterValue("floor", 0.0, _MOST, "-setfloor", "-cancelfloorlease"),
+    "ceiling": SubmitterValue("ceiling", NO_LIMIT, _MOST, "-setceiling", "-cancelceilinglease"),
+    "usage": SubmitterValue("accumulated usage", 0.0, _MOST, "-setaccum"),
+    "begin": SubmitterValue("begin of the usage", 0.0, float(LONGEST), "-setbegin"),
+    "last": SubmitterValue("last usage time", 0.0, float(LONGEST), "-setlast"),
 }
 """The rules for each value in ``events.SET``."""
 
 
-def unfit(name: str, value: float) -> str:
-    """Return why a value of one of ``GRANTS`` is invalid; empty if it is valid."""
-    grant = GRANTS[name]
+def invalid_reason(name: str, value: float) -> str:
+    """Return why a value of one of ``SUBMITTER_VALUES`` is invalid; empty if it is valid."""
+    grant = SUBMITTER_VALUES[name]
     if not isfinite(value):
         return "use a finite number"
     if value < grant.least:
-        return f"it must be greater than or equal to {grant.least:g}{_WAYS_OUT.get(name, '')}"
+        return f"it must be greater than or equal to {grant.least:g}{_ADVICE.get(name, '')}"
     if value > grant.most:
         return f"it must be less than or equal to {grant.most:g}"
     if name == "ceiling" and NO_LIMIT < value < 0:
@@ -69,7 +69,7 @@ def unfit(name: str, value: float) -> str:
     return ""
 
 
-_WAYS_OUT: Final[dict[str, str]] = {
+_ADVICE: Final[dict[str, str]] = {
     "factor": "; to favour a submitter, raise the factors of the others",
     "floor": " cores; 0 means no floor",
     "ceiling": " cores; -1 means no limit",
@@ -86,10 +86,10 @@ def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
     """
     check_super_user(draft, command, f"set the {command.name} of {command.submitter}")
     _check_name(draft, command.submitter)
-    grant = GRANTS.get(command.name)
+    grant = SUBMITTER_VALUES.get(command.name)
     if grant is None:
         raise Refusal(f"{command.name!r} cannot be set for a submitter; use one of {', '.join(SET)}")
-    known = draft.state.submitters.get(str(AccountName(_whose(draft, command.negotiator), command.submitter)))
+    known = draft.state.submitters.get(str(AccountName(_negotiator_of(draft, command.negotiator), command.submitter)))
     lease = None if known is None else known.leases.get(command.name)
     until = lease[1] if lease is not None and draft.now < lease[1] else 0
     if command.cancel:
@@ -98,34 +98,34 @@ def set_submitter(draft: Draft[Manager], command: SetSubmitter) -> None:
     value = float(command.value)
     if command.name == "priority" and value < LEAST_PRIORITY:
         value = LEAST_PRIORITY  # no priority is better
-    if problem := unfit(command.name, value):
+    if problem := invalid_reason(command.name, value):
         raise Refusal(f"the {grant.words} of {command.submitter} cannot be {value:g}: {problem}")
     if command.duration:
-        until = _lent_until(draft, command, grant, until)
+        until = _lease_end(draft, command, grant, until)
     _set(draft, command, value, until)
 
 
 def _set(draft: Draft[Manager], command: SetSubmitter, value: float, until: int) -> None:
-    negotiator = _whose(draft, command.negotiator)
+    negotiator = _negotiator_of(draft, command.negotiator)
     factor = first_factor(draft.state, command.submitter, negotiator)
     name, user = command.submitter, command.user
     draft.emit(SubmitterSet(*draft.header("granted"), name, user, command.name, value, until, factor, negotiator))
     fields = {"submitter": command.submitter, "name": command.name, "value": value, "until": until}
-    answer(draft, command, "set submitter", _words(command), fields)
+    answer(draft, command, "set submitter", _command_text(command), fields)
 
 
-def _words(command: SetSubmitter) -> str:
+def _command_text(command: SetSubmitter) -> str:
     for_how_long = "lease ended" if command.cancel else f"{command.value:g}"
     lent = f" for {command.duration} s" if command.duration else ""
     return f"{command.submitter} {command.name} {for_how_long}{lent}"
 
 
-def _lent_until(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running: int) -> int:
+def _lease_end(draft: Draft[Manager], command: SetSubmitter, grant: SubmitterValue, running: int) -> int:
     """Return when a lease that starts now ends.
 
     :raises Refusal: if the value cannot be leased, the duration is invalid, or a lease is already in effect
     """
-    _check_lendable(grant)
+    _check_leasable(grant)
     if not 0 < command.duration <= LONGEST:
         raise Refusal(f"a lease of {command.duration} s is not valid; use a whole number from 1 to {LONGEST:,} seconds")
     if running:
@@ -136,8 +136,8 @@ def _lent_until(draft: Draft[Manager], command: SetSubmitter, grant: Grant, runn
     return draft.now + command.duration * SECOND
 
 
-def _cancel(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running: int) -> None:
-    _check_lendable(grant)
+def _cancel(draft: Draft[Manager], command: SetSubmitter, grant: SubmitterValue, running: int) -> None:
+    _check_leasable(grant)
     if not running:
         raise Refusal(
             f"no {grant.lease} in effect for {command.submitter}: there is nothing to cancel; "
@@ -146,9 +146,9 @@ def _cancel(draft: Draft[Manager], command: SetSubmitter, grant: Grant, running:
     _set(draft, command, 0.0, draft.now)
 
 
-def _check_lendable(grant: Grant) -> None:
+def _check_leasable(grant: SubmitterValue) -> None:
     if not grant.cancel:
-        lent = ", ".join(other.words for other in GRANTS.values() if other.cancel)
+        lent = ", ".join(other.words for other in SUBMITTER_VALUES.values() if other.cancel)
         raise Refusal(f"the {grant.words} cannot be leased (only {lent} can); set it without a duration")
 
 
@@ -161,7 +161,7 @@ def reset_usage(draft: Draft[Manager], command: ResetUsage) -> None:
     check_super_user(draft, command, f"reset the usage of {whose}")
     for name in command.submitters:
         _check_name(draft, name)
-    whose = _whose(draft, command.negotiator)
+    whose = _negotiator_of(draft, command.negotiator)
     known = accounts_of(draft.state.submitters, whose)
     names = tuple(dict.fromkeys(command.submitters)) or tuple(known)
     factors = {name: first_factor(draft.state, name, whose) for name in names if name not in known}
@@ -179,15 +179,15 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
     name = command.submitter
     check_super_user(draft, command, f"delete {name}")
     _check_name(draft, name)
-    negotiator = _whose(draft, command.negotiator)
+    negotiator = _negotiator_of(draft, command.negotiator)
     known = draft.state.submitters.get(str(AccountName(negotiator, name)))
     if known is not None:
-        factor = initial(name, terms_of(draft.state.settings, negotiator)) if known.slots else 0.0
+        factor = initial_factor(name, accountant_settings_of(draft.state.settings, negotiator)) if known.slots else 0.0
         draft.emit(SubmitterDeleted(*draft.header("granted"), name, command.user, factor, negotiator))
     answer(draft, command, "delete submitter", name, {"submitter": name, "known": known is not None})
 
 
-def _whose(draft: Draft[Manager], name: str) -> str:
+def _negotiator_of(draft: Draft[Manager], name: str) -> str:
     """Return the name in events of the negotiator to which a command applies.
 
     :raises Refusal: if the name is unknown, or there are several negotiators and the command names none

@@ -57,7 +57,7 @@ class SubmitterTable:
     def __getitem__(self, name: str) -> Column:
         return self._columns[name]
 
-    def followed_by(self, count: int, changing: Iterable[str]) -> SubmitterTable:
+    def with_empty_rows(self, count: int, changing: Iterable[str]) -> SubmitterTable:
         """Return these rows followed by ``count`` empty rows, with copies of the columns that will change."""
         if count:
             return self.of(slice(None), count)
@@ -68,7 +68,7 @@ class SubmitterTable:
         ends: dict[str, Column] = {name: np.zeros(count, dtype) for name, dtype in _COLUMNS.items()}
         return SubmitterTable({name: np.concatenate([self._columns[name][rows], end]) for name, end in ends.items()})
 
-    def put(self, row: int, user: CycleSubmitter) -> None:
+    def write_account(self, row: int, user: CycleSubmitter) -> None:
         """Write a submitter's account into its row."""
         columns = self._columns
         columns["priority"][row], columns["using"][row] = user.priority, user.using
@@ -118,7 +118,7 @@ class WaitingSubmitters:
         if self._sorted_names < len(self.names):
             self._sort_names()
         for name in self.changing:
-            self.table.put(self.row_of[name], accounts.of(name))
+            self.table.write_account(self.row_of[name], accounts.of(name))
 
     def _changed(self, state: Manager) -> dict[str, None] | None:
         """Return the submitters whose record or reasons may have changed since the last update; None if unknown."""
@@ -177,13 +177,15 @@ class WaitingSubmitters:
         autoclusters = list(queue.groups)
         table["record_index"][row] = self._positions[name][0] if name in self._positions else _DELETED + since
         table["idle"][row] = queue.idle
-        table["requested_cores"][row] = requested_cores(queue, accounts.state) if accounts.rules.tree.divides else 0.0
+        table["requested_cores"][row] = (
+            requested_cores(queue, accounts.state) if accounts.rules.tree.has_groups else 0.0
+        )
         table["autocluster"][row] = autoclusters[0] if len(autoclusters) == 1 else -1
         table["autocluster_count"][row] = len(autoclusters) if min(autoclusters) >= 0 else -1
         table["reason"][row] = -1
         account = accounts.of(name)
         if name not in self.changing:
-            table.put(row, account)
+            table.write_account(row, account)
         if name in self.changing or account.floor > 0 or min(autoclusters) < 0:
             self.groups.single[name] = None
         else:
@@ -219,15 +221,15 @@ class WaitingSubmitters:
             self._order = waiting_rows[np.argsort(self.table["first_submission"][waiting_rows], kind="stable")]
         return self._order
 
-    def aging(self, queues: IdleQueues) -> list[str]:
+    def submitters_to_age(self, queues: IdleQueues) -> list[str]:
         """Return the submitters whose logged priority may be out of date, in the order of their records."""
-        return self.by_record({*self.using, *self.changing, *queues.local_cluster_counts})
+        return self.in_record_order({*self.using, *self.changing, *queues.local_cluster_counts})
 
     def waits(self, name: str) -> bool:
         row = self.row_of.get(name)
         return row is not None and bool(self.table["first_submission"][row])
 
-    def by_record(self, names: Iterable[str]) -> list[str]:
+    def in_record_order(self, names: Iterable[str]) -> list[str]:
         """Sort these submitters by the order of their records, without submitters that have no record."""
         positions = self._positions
         return sorted((name for name in names if name in positions), key=lambda name: positions[name][0])

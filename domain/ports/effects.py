@@ -48,7 +48,7 @@ class Signal(Struct, frozen=True):
     how: How
 
 
-class Forget(Struct, frozen=True):
+class DeleteRecord(Struct, frozen=True):
     """Delete the world's record of an ended activation, because the log now contains the end."""
 
     key: str
@@ -66,7 +66,7 @@ class Send(Struct, frozen=True):
     mail: int
 
 
-Effect = Start | StartClient | Signal | Forget | Benchmark | Send
+Effect = Start | StartClient | Signal | DeleteRecord | Benchmark | Send
 
 BENCHMARKING = "Unclaimed/Benchmarking"
 _ENDINGS: dict[str, How] = {"Held": "hold", "Removed": "remove"}
@@ -101,7 +101,7 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
                 if activation is not None:
                     yield Signal(activation.key, _PAUSES[event.row])
     elif isinstance(event, JobExited | BackfillExited):
-        yield Forget(event.key)
+        yield DeleteRecord(event.key)
     elif isinstance(event, BackfillStarted):
         yield StartClient(event.machine)
     elif isinstance(event, BackfillSignalled):

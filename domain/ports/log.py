@@ -140,8 +140,7 @@ class EventStore(Protocol):
 
     @property
     def id(self) -> str:
-        """Return the log's id, which is the same in every copy of the log; empty if the log is empty. Raises the same
-        errors as ``read``."""
+        """Return the log's id, the same in every copy; empty if the log is empty. Raises the errors of ``read``."""
 
     def append(self, events: Sequence[Event], after: int | None = None) -> int:
         """Store all events durably, or none. Return the position of the last one.
@@ -167,7 +166,7 @@ class EventStore(Protocol):
         """Read the head again, in case another process changed it, and return it."""
 
     def digest_at(self, position: int) -> str | None:
-        """Return the digest of the append that ended at ``position``; None if no append ended there. Raises the same
-        errors as ``read``."""
+        """Return the digest of the append that ended at ``position``; None if none did. Raises the errors of
+        ``read``."""
 
     def close(self) -> None: ...

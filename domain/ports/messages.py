@@ -120,11 +120,10 @@ class CheckSensors(Message[bool], frozen=True):
 
 
 class PublishReadings(Message[None], frozen=True):
-    """Publish the current sensor readings of these attributes (in lower case) before a cycle reads them. ``touched``
-    names the machines that changed since the last cycle."""
+    """Publish the sensor readings of these attributes (in lower case) before a cycle reads them."""
 
     names: frozenset[str]
-    touched: frozenset[str]
+    touched: frozenset[str]  #: the machines that changed since the last cycle
 
 
 class BeginDrain(Message[None], frozen=True):
@@ -151,8 +150,7 @@ class ShowAutoclusters(Message[Autoclusters], frozen=True):
 
 
 class OpenAccount(Message[float], frozen=True):
-    """A submitter submits a job or claims a slot. The answer is the priority factor of the new account; 0 if the
-    submitter already has an account."""
+    """A submitter submits a job or claims a slot. The answer is a new account's priority factor; 0 if it has one."""
 
     submitter: str
     negotiator: str = ""  #: the negotiator with the account, if there are several

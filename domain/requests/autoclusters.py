@@ -77,8 +77,7 @@ _MAX_ENDED = 10_000
 
 
 class _DifferingCluster(Struct):
-    """A cluster whose jobs have several signatures. ``columns`` are the attributes whose values determine a job's
-    signature (None: no attributes do)."""
+    """A cluster whose jobs have several signatures, determined by ``columns`` (None: by other attributes too)."""
 
     cluster: Cluster
     edits: int
@@ -143,8 +142,7 @@ class Autoclusters:
             self._conditions[texts] += 1
 
     def _with_own(self, slot: Slot, conditions: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a slot's conditions, and the slot's other expressions to which these refer, because the job attributes
-        that those read are significant too."""
+        """Return a slot's conditions, and the expressions that these read, because their job attributes matter too."""
         all_texts = set(conditions)
         pending_texts = list(all_texts)
         referenced = []
@@ -347,6 +345,5 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @lru_cache(maxsize=5000)
 def slot_attribute_words(signature: Signature) -> frozenset[str]:
-    """Return a superset of the slot attributes that jobs with this signature may read: all words in their significant
-    attributes, in lower case."""
+    """Return all words in the attributes of a signature, in lower case: a superset of what its jobs read."""
     return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))

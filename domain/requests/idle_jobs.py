@@ -64,8 +64,7 @@ def _idle(cluster: Cluster) -> Iterator[int]:
 
 
 def unmatched_procs(cluster: Cluster, state: Queue) -> Iterator[int]:
-    """Return the jobs of a cluster that wait for a slot. Idle jobs that have a match, have processes from an earlier
-    run, or are cooling down are excluded."""
+    """Return the idle jobs of a cluster that have no match and no process, and are not cooling down."""
     return (proc for proc in _idle(cluster) if waits_for_slot(cluster, proc, state))
 
 

@@ -38,8 +38,7 @@ class RequirementsNames(NamedTuple):
 
 
 class RequirementsNamesCache(dict[Signature, RequirementsNames]):
-    """A cache of the names that Requirements read, by autocluster. Jobs that differ only in plain values share an
-    entry, because plain values read nothing."""
+    """The names that Requirements read, by autocluster. Jobs that differ only in plain values share an entry."""
 
     MAX_ENTRIES = 10_000
 

@@ -21,7 +21,7 @@ from ..macros.macros import Macros
 from .container_commands import service_sections
 from .eviction import evict_check_sections
 from .job_sections import Section, SubmitJob, strip_quotes
-from .queue_statements import Items
+from .queue_statements import QueueItems
 from .requirements import REQUIREMENTS
 from .resources import TRANSFER, request_sections
 from .sections import FIRST, LAST, MIDDLE, forced_section
@@ -64,7 +64,7 @@ class Builder:
         macros: Macros,
         facts: SubmitFacts,
         files: SubmitFiles,
-        items: Items,
+        items: QueueItems,
         first: int,
         warn: Callable[[str], None],
     ) -> None:
@@ -276,7 +276,7 @@ def _fact_attributes(facts: SubmitFacts) -> dict[str, str]:
     return ad
 
 
-def _sections_for(macros: Macros, items: Items) -> list[Section]:
+def _sections_for(macros: Macros, items: QueueItems) -> list[Section]:
     commands = {*macros.definitions, *(name.lower() for name in items.variables)}
     middle = [section for section in MIDDLE if not commands.isdisjoint(section.commands) or section.reads]
     attribute_commands = [name for name in commands if name.startswith("my.")]

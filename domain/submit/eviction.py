@@ -30,7 +30,7 @@ _EXCEEDED = {
 """The condition that a request was too small, by the hold codes of the system and of a slot's limits."""
 
 
-class Retries(NamedTuple):
+class RetryCommands(NamedTuple):
     """The commands for the next request of a resource. ``maximum`` and ``increase`` may be missing (empty)."""
 
     attribute: str
@@ -50,15 +50,15 @@ class Retries(NamedTuple):
 
 
 RETRIES = {
-    "request_disk": Retries("RequestDisk", "retry_request_disk"),
-    "request_memory": Retries(
+    "request_disk": RetryCommands("RequestDisk", "retry_request_disk"),
+    "request_memory": RetryCommands(
         "RequestMemory", "retry_request_memory", "retry_request_memory_max", "retry_request_memory_increase"
     ),
 }
 """The commands for the next request, by the command of the first request."""
 
 
-def set_retries(job: SubmitJob, command: str, retries: Retries, remaining: str, amount: Amount) -> None:
+def set_retries(job: SubmitJob, command: str, retries: RetryCommands, remaining: str, amount: Amount) -> None:
     """Set the attributes of the next request.
 
     :param command: the command of the first request
@@ -111,7 +111,7 @@ def _parse_sequence(job: SubmitJob, command: str, line: str, amount: Amount) -> 
 
 
 def _transform_lines(
-    job: SubmitJob, retries: Retries, numbers: list[int], last: str, increase: str | None, amount: Amount
+    job: SubmitJob, retries: RetryCommands, numbers: list[int], last: str, increase: str | None, amount: Amount
 ) -> str:
     name = retries.attribute
     if numbers:
@@ -130,7 +130,7 @@ def _transform_lines(
     return f"SET {name} {_evaluate_next(job, retries, next_request)}"
 
 
-def _next_request(job: SubmitJob, retries: Retries, increase: str, amount: Amount) -> str:
+def _next_request(job: SubmitJob, retries: RetryCommands, increase: str, amount: Amount) -> str:
     rule = f"this must be a positive number, or an expression that references {retries.attribute}"
     megabytes = amount(increase)
     if megabytes is not None:
@@ -144,7 +144,7 @@ def _next_request(job: SubmitJob, retries: Retries, increase: str, amount: Amoun
     return text
 
 
-def _evaluate_next(job: SubmitJob, retries: Retries, next_request: str) -> int:
+def _evaluate_next(job: SubmitJob, retries: RetryCommands, next_request: str) -> int:
     ad = ClassAd({retries.attribute: read_expression(job.result[retries.attribute])})
     try:
         value = read_expression(next_request).evaluate(ad, context=Context())

@@ -101,7 +101,7 @@ def _split_row(row: str, table: ItemTable, splits: int) -> list[str]:
 SEPARATORS = re.compile(r"[, \t\r\n]+")
 
 
-class Matching(Struct, frozen=True):
+class MatchingOptions(Struct, frozen=True):
     """How ``queue matching`` treats patterns without a match, duplicate paths, and directories."""
 
     warn_empty: bool = True
@@ -118,7 +118,7 @@ class ItemSources(Struct, frozen=True):
     warn: Callable[[str], None]
     lines: Lines | None = None  #: the lines after the statement, for a list in brackets; None if no lines can follow
     is_input: bool = False  #: whether these lines come from standard input
-    matching: Callable[[], Matching] = Matching  #: returns the options; called only for ``queue matching``
+    matching: Callable[[], MatchingOptions] = MatchingOptions  #: called only for ``queue matching``
 
 
 def list_items(keyword: str, text: str, line: int | None, sources: ItemSources) -> list[str]:
@@ -177,7 +177,12 @@ def _read_text(name: str, line: int | None, sources: ItemSources) -> str:
 def matching_paths(patterns: list[str], path_kind: bool | None, sources: ItemSources, line: int | None) -> list[str]:
     """Return the paths that match, without duplicates unless the options allow them."""
     rules = sources.matching()
-    matches = [(pattern, _matches(pattern, path_kind, sources.files, line)) for pattern in patterns]
+    matches: list[tuple[str, list[str]]] = []
+    for pattern in patterns:
+        try:
+            matches.append((pattern, sources.files.glob(pattern, path_kind)))
+        except (OSError, ValueError) as error:
+            raise SubmitError(f"the pattern {pattern} cannot be matched: {error}", line) from None
     unmatched = [pattern for pattern, paths in matches if not paths]
     if unmatched and rules.fail_empty:
         raise SubmitError(f"no matches for pattern(s): {', '.join(unmatched)}; submit_fail_empty_matches is true", line)
@@ -193,10 +198,3 @@ def matching_paths(patterns: list[str], path_kind: bool | None, sources: ItemSou
             elif rules.warn_duplicates:
                 sources.warn(f"'{path}' matching pattern '{pattern}' is a duplicate of item {index_of[path]}, skipping")
     return paths_found
-
-
-def _matches(pattern: str, path_kind: bool | None, files: SubmitFiles, line: int | None) -> list[str]:
-    try:
-        return files.glob(pattern, path_kind)
-    except (OSError, ValueError) as error:
-        raise SubmitError(f"the pattern {pattern} cannot be matched: {error}", line) from None

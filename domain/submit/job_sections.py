@@ -136,7 +136,7 @@ def full_path(path: str, folder: str) -> str:
 Action: TypeAlias = Callable[[SubmitJob], None]
 
 
-class Verbatim(NamedTuple):
+class VerbatimCommand(NamedTuple):
     """A command whose plain value, in quotes, is the section's only attribute. It takes precedence over ``others``."""
 
     command: str
@@ -155,7 +155,7 @@ class Section(Struct, frozen=True):
     commands: tuple[str, ...]  #: the lower-case commands that it reads
     sets: tuple[str, ...]  #: the attributes that it may set
     reads: tuple[str, ...] = ()  #: the attributes of earlier sections that it reads; ``Request*`` is a prefix
-    verbatim: Verbatim | None = None
+    verbatim: VerbatimCommand | None = None
 
     def reads_any(self, attributes: set[str]) -> bool:
         return any(

@@ -42,7 +42,7 @@ _PATH_KINDS: dict[str, bool | None] = {"files": False, "dirs": True, "any": None
 _ALLOWED_AFTER = dict.fromkeys(_PATH_KINDS, "'matching'") | {"table": "'from'"}
 
 
-class Items(Struct, frozen=True):
+class QueueItems(Struct, frozen=True):
     """The jobs and the items of a queue statement."""
 
     count: int  #: the number of jobs per item
@@ -71,7 +71,7 @@ def queue_arguments(line: str) -> str | None:
     return match[1] if match else None
 
 
-def parse_queue(text: str, line: int | None, sources: ItemSources) -> Items:
+def parse_queue(text: str, line: int | None, sources: ItemSources) -> QueueItems:
     """Parse a queue statement.
 
     :param text: the statement's arguments, with macros expanded
@@ -79,7 +79,7 @@ def parse_queue(text: str, line: int | None, sources: ItemSources) -> Items:
     """
     keyword = _KEYWORD.search(text)
     if keyword is None:
-        return Items(_parse_count(text, line), (), (), (0,))
+        return QueueItems(_parse_count(text, line), (), (), (0,))
     prefix, remaining = text[: keyword.start()].rstrip(), text[keyword.end() :]
     length = _VARIABLES_REVERSED.match(prefix[::-1]).end()  # type: ignore[union-attr]
     names = [name for name in SEPARATORS.split(prefix[len(prefix) - length :]) if name]
@@ -101,7 +101,7 @@ def parse_queue(text: str, line: int | None, sources: ItemSources) -> Items:
     if count * len(indexes) > MAX_JOBS:
         raise SubmitError(f"{count * len(indexes)} jobs exceed the limit of {MAX_JOBS} per submission", line)
     selected = table if qualifiers.selection == slice(None) else table[qualifiers.selection]
-    return Items(count, tuple(names), split_columns(selected, len(names), qualifiers.table), indexes)
+    return QueueItems(count, tuple(names), split_columns(selected, len(names), qualifiers.table), indexes)
 
 
 def _parse_count(text: str, line: int | None) -> int:
@@ -149,8 +149,7 @@ def _parse_qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifier
 
 
 def _split_bracket(text: str, line: int | None) -> tuple[str, str]:
-    """Return the text in brackets directly after ``table``, and the text after the brackets. Brackets after a blank are
-    the list of items."""
+    """Return the text in brackets directly after ``table``, and the text after them."""
     if not text.startswith("("):
         return "", text.lstrip()
     end = find_closing(text, 0)

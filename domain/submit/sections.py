@@ -16,7 +16,16 @@ from ..classad.argument_syntax import QuotingError, join, split
 from ..classad.old_form import expression_text, literal_string, literal_value, quote_string, read_expression
 from ..macros.functions import evaluate_integer
 from . import container_commands
-from .job_sections import Action, Section, SubmitJob, Verbatim, full_path, leading_integer, parse_boolean, strip_quotes
+from .job_sections import (
+    Action,
+    Section,
+    SubmitJob,
+    VerbatimCommand,
+    full_path,
+    leading_integer,
+    parse_boolean,
+    strip_quotes,
+)
 from .submit_commands import OTHER_UNIVERSES, SCHEDULER, SIMPLE, UNIVERSES, UNSUPPORTED, CommandType, SubmitCommand
 from .submit_context import SubmitError
 
@@ -388,7 +397,8 @@ def _stream_section(attribute: str, word: str) -> Section:
     stream = attribute.lower()
     commands = (word, f"std{stream}", f"transfer_{word}", f"transfer{stream}", f"stream_{word}", f"stream{stream}")
     sets = (attribute, f"Transfer{attribute}", f"Stream{attribute}")
-    return Section(_stream_action(attribute, word), commands, sets, verbatim=Verbatim(word, attribute, commands[1:2]))
+    verbatim = VerbatimCommand(word, attribute, commands[1:2])
+    return Section(_stream_action(attribute, word), commands, sets, verbatim=verbatim)
 
 
 FIRST: tuple[Section, ...] = (
@@ -412,7 +422,7 @@ FIRST: tuple[Section, ...] = (
         _arguments,
         ("arguments", "args", "arguments2", "shell", "allow_arguments_v1"),
         ("Args", "Arguments"),
-        verbatim=Verbatim("arguments", "Args", ("args",)),
+        verbatim=VerbatimCommand("arguments", "Args", ("args",)),
     ),
     Section(
         _environment,

@@ -19,7 +19,7 @@ from ..state.job_ad import quoted
 from ..suggestions import close_names
 from .build import JOBSET_NAME as JOB_SET
 from .build import Builder, JobBatch, known_commands
-from .queue_statements import Items, queue_arguments
+from .queue_statements import QueueItems, queue_arguments
 from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles
 from .submit_reader import SubmitReader
 from .unsupported_commands import EXPRESSIONS, is_read_by_htcondor, unsupported_message
@@ -87,7 +87,7 @@ def from_mapping(
         return cluster.result()
 
 
-def _items_from_mappings(items: Sequence[Mapping[str, object]] | None, count: int) -> Items:
+def _items_from_mappings(items: Sequence[Mapping[str, object]] | None, count: int) -> QueueItems:
     names = tuple(items[0]) if items else ()
     if items is not None and not items:
         raise SubmitError("items is empty, so there is no job")
@@ -95,7 +95,7 @@ def _items_from_mappings(items: Sequence[Mapping[str, object]] | None, count: in
         rows = tuple([_value_text(name, item[name]) for item in items or ()] for name in names)
     except KeyError as missing_name:
         raise SubmitError(f"an item has no value for {missing_name}, which the first item has") from None
-    return Items(count, names, rows, range(len(items)) if items else (0,))
+    return QueueItems(count, names, rows, range(len(items)) if items else (0,))
 
 
 @contextmanager
@@ -156,7 +156,7 @@ class _ClusterBuilder:
             reader.queue(queue or "" if arguments is None else arguments, None, None)
         return self.result()
 
-    def queue(self, items: Items, line: int | None) -> None:
+    def queue(self, items: QueueItems, line: int | None) -> None:
         for name in items.variables:
             self.variables[name.lower()] = name
         if items.jobs:

@@ -19,9 +19,9 @@ from ..macros.lines import Lines, read_included
 from ..macros.macro_errors import MacroError
 from ..macros.macro_templates import insert_arguments, templates_used
 from ..macros.macros import VALID_NAME, Definition, Macros
-from .items import ItemSources, Matching
+from .items import ItemSources, MatchingOptions
 from .job_sections import parse_boolean
-from .queue_statements import Items, parse_queue, queue_arguments
+from .queue_statements import QueueItems, parse_queue, queue_arguments
 from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles, list_templates, template_text
 
 MAX_INCLUDES = 20
@@ -38,7 +38,7 @@ class SubmitReader(Struct):
     macros: Macros
     facts: SubmitFacts
     files: SubmitFiles
-    queued: Callable[[Items, int | None], None]  #: called with the items of a queue statement and its line
+    queued: Callable[[QueueItems, int | None], None]  #: called with the items of a queue statement and its line
     append: Sequence[str]  #: lines to read before each queue statement
     warn: Callable[[str], None]
     statements: int = 0
@@ -65,13 +65,17 @@ class SubmitReader(Struct):
 
     def queue(self, arguments: str, number: int | None, lines: Lines | None) -> None:
         for text in self.append:
-            self._read_appended(text)
+            appended = Lines(text, "an appended line")
+            while (line := appended.next_logical()) is not None:
+                if queue_arguments(line[1]) is not None:
+                    raise SubmitError("an appended line cannot be a queue statement; pass it as the queue argument")
+                self._read_statement(line[1], None, appended, MAX_INCLUDES)
         self.statements += 1
         is_input = self.facts.submit_file == STANDARD_INPUT
         sources = ItemSources(self.files, self.warn, lines, is_input, partial(self._matching_rules, number))
         self.queued(parse_queue(self.macros.expand(arguments), number, sources), number)
 
-    def _matching_rules(self, number: int | None) -> Matching:
+    def _matching_rules(self, number: int | None) -> MatchingOptions:
         def read_boolean(name: str, default: bool) -> bool:
             value = self.macros.value(f"submit_{name}") or self.macros.value(f"submit{name.replace('_', '')}")
             boolean = parse_boolean(value) if value else default
@@ -85,20 +89,13 @@ class SubmitReader(Struct):
         )
         if directories.lower() not in _DIRECTORIES:
             raise SubmitError(f"submit_match_directories = {directories}: this must be yes, never or only", number)
-        return Matching(
+        return MatchingOptions(
             warn_empty=read_boolean("warn_empty_matches", True),
             fail_empty=read_boolean("fail_empty_matches", False),
             warn_duplicates=read_boolean("warn_duplicate_matches", True),
             allow_duplicates=read_boolean("allow_duplicate_matches", False),
             directories=_DIRECTORIES[directories.lower()],
         )
-
-    def _read_appended(self, text: str) -> None:
-        lines = Lines(text, "an appended line")
-        while (line := lines.next_logical()) is not None:
-            if queue_arguments(line[1]) is not None:
-                raise SubmitError("an appended line cannot be a queue statement; pass it as the queue argument")
-            self._read_statement(line[1], None, lines, MAX_INCLUDES)
 
     def _read_statement(self, text: str, number: int | None, lines: Lines, depth: int) -> None:
         name = _NAME.match(text)

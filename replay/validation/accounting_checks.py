@@ -6,10 +6,16 @@ from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.names import AccountName
-from ...domain.negotiator.accounting import accounts_of, first_factor, initial, terms_of, updated
+from ...domain.negotiator.accounting import (
+    accountant_settings_of,
+    accounts_of,
+    first_factor,
+    initial_factor,
+    priority_at,
+)
 from ...domain.negotiator.groups.quotas import oversubscribes, quotas_of
-from ...domain.negotiator.negotiator_settings import read
-from ...domain.negotiator.submitter_commands import GRANTS, unfit
+from ...domain.negotiator.negotiator_settings import parse_settings
+from ...domain.negotiator.submitter_commands import SUBMITTER_VALUES, invalid_reason
 from ...domain.state.negotiators import invalid_negotiators, name_in_events, negotiator_names
 from ...domain.state.pool_settings import DOMAINS, complete_settings, configurable_kind, super_users
 from ..narration.formatting import instant
@@ -55,7 +61,7 @@ def _is_valid_setting(pool: JudgedPool, name: str, text: str) -> bool:
 @rule(e.QuotasAssigned)
 def check_quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
     """Check that group quotas follow from the settings and the recorded total of cores."""
-    rules = read(pool.state.settings)
+    rules = parse_settings(pool.state.settings)
     expected_quotas = quotas_of(rules.tree, event.total, oversubscribes(rules.quotas, pool.state.dialect))
     assigned_groups = {group.name: group for group in event.groups}
     for expected in expected_quotas:
@@ -72,7 +78,7 @@ def check_quotas(pool: JudgedPool, event: e.QuotasAssigned) -> None:
 def check_priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
     state = pool.state
     pool.check_negotiator("accountant", event.negotiator)
-    halflife = terms_of(state.settings, event.negotiator).halflife
+    halflife = accountant_settings_of(state.settings, event.negotiator).halflife
     accounts = accounts_of(state.submitters, event.negotiator)
     updated_at = state.accounted.get(event.negotiator, 0) if event.negotiator else state.priorities_updated_at
     for name, logged_priority in event.priorities.items():
@@ -80,7 +86,7 @@ def check_priorities(pool: JudgedPool, event: e.PrioritiesUpdated) -> None:
         if account is None:
             pool.report(name, "reference", f"the pool has no submitter {name}")
             continue
-        expected = updated(account, updated_at, event.at, halflife)
+        expected = priority_at(account, updated_at, event.at, halflife)
         if logged_priority != expected:
             pool.report(name, "priority", f"its real priority is {logged_priority}, but the formula gives {expected}")
         elif logged_priority == account.priority and account.usage_until(event.at) == account.usage_accounted:
@@ -108,7 +114,7 @@ def check_submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
     _check_owner(pool, event.submitter, event.user)
     pool.check_negotiator(event.submitter, event.negotiator)
     pool.folds = None
-    name, grant_name = event.submitter, GRANTS.get(event.name)
+    name, grant_name = event.submitter, SUBMITTER_VALUES.get(event.name)
     if grant_name is None:
         pool.report(name, "granted", f"{event.name} is not a value that can be set for a submitter")
         return
@@ -125,7 +131,7 @@ def check_submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
         text = f"it does not keep the end of its {event.name}, {instant(lease_end)}"
         pool.report(name, "granted", text)
     check_initial_factor(pool, name, event.factor, event.negotiator)
-    if not is_canceled and (text := unfit(event.name, event.value)):
+    if not is_canceled and (text := invalid_reason(event.name, event.value)):
         pool.report(name, "granted", f"its {event.name} is set to {event.value}: {text}")
         return
     pool.folds = event
@@ -142,7 +148,7 @@ def check_submitters_reset(pool: JudgedPool, event: e.SubmittersReset) -> None:
 
 
 def _initial_factor(pool: JudgedPool, event: e.SubmitterDeleted) -> float:
-    return initial(event.submitter, terms_of(pool.state.settings, event.negotiator))
+    return initial_factor(event.submitter, accountant_settings_of(pool.state.settings, event.negotiator))
 
 
 @rule(e.SubmitterDeleted)

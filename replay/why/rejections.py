@@ -43,7 +43,7 @@ from ..narration.rejection_words import (
 )
 from ..narration.sentences import Sentence
 from ..narration.unmatchable_jobs import TOTAL_PREFIX
-from ..recheck_cycles import cycle_context, hold_cycle
+from ..recheck_cycles import cycle_context, repeat_cycle
 
 _SIZES = ("Cpus", "Memory", "Disk")
 _MOST_HOLDERS = 10  #: the maximum number of holders to list
@@ -143,7 +143,7 @@ class NextCycle:
         return next(((name, state.at + retiring[name]) for name in names if name in retiring), None)
 
     def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
-        return hold_cycle(state, state.at, "", last.offset, last.negotiator).held
+        return repeat_cycle(state, state.at, "", last.offset, last.negotiator).held
 
 
 CONCURRENCY = "concurrency"  #: the kind of a rejection for a concurrency limit (``Unmatched.limit``)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.negotiator.accounting import effective, real, terms, updated
+from poolbook.domain.negotiator.accounting import accountant_settings, effective_priority, priority_at, real_priority
 from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.records import Submitter
 from poolbook.domain.state.state import State
@@ -54,19 +54,19 @@ class Accounts:
 
     def update(self, at: float, *left_out: str) -> None:
         """Update the priorities, except for ``left_out``, who have used nothing since the last update."""
-        now, halflife = BEGAN + round(at * SECOND), terms(self.state.settings).halflife
+        now, halflife = BEGAN + round(at * SECOND), accountant_settings(self.state.settings).halflife
         priorities = {
-            name: updated(submitter, self.state.priorities_updated_at, now, halflife)
+            name: priority_at(submitter, self.state.priorities_updated_at, now, halflife)
             for name, submitter in self.state.submitters.items()
             if name.partition("@")[0] not in left_out
         }
         self.record(at, e.PrioritiesUpdated, "accounted", priorities)
 
     def real_priority(self, name: str) -> float:
-        return real(self.state, self.submitter(name), terms(self.state.settings).halflife)
+        return real_priority(self.state, self.submitter(name), accountant_settings(self.state.settings).halflife)
 
     def effective_priority(self, name: str) -> float:
-        return effective(self.submitter(name), terms(self.state.settings), self.state.at)
+        return effective_priority(self.submitter(name), accountant_settings(self.state.settings), self.state.at)
 
     def log_time(self, at: float) -> int:
         """Convert a time of the test to the log's time."""

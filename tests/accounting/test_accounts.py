@@ -155,7 +155,7 @@ def test_usage_counts_once_even_while_the_priority_does_not_change() -> None:
             accounts.state, accounts.log_time(minute * 60), settings_of(accounts.state, caches)
         )
         waiting = waiting_submitters(accounts.state, caches, cycle_accounts)
-        aged = cycle_accounts.aged(waiting.aging(idle_queues(accounts.state, caches)))
+        aged = cycle_accounts.changed_priorities(waiting.submitters_to_age(idle_queues(accounts.state, caches)))
         assert ("alice@here" in aged) == (minute <= 120)
         accounts.record(minute * 60, e.PrioritiesUpdated, "accounted", aged)
         assert accounts.real_priority("alice") == 0.5

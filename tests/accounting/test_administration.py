@@ -11,8 +11,8 @@ from poolbook.adapters.runtime.command_codec import COMMANDS, command_of
 from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.accounting import ceiling, factor, floor, terms
-from poolbook.domain.negotiator.submitter_commands import GRANTS
+from poolbook.domain.negotiator.accounting import accountant_settings, ceiling, floor, priority_factor
+from poolbook.domain.negotiator.submitter_commands import SUBMITTER_VALUES
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.units import SECOND
 from poolbook.replay.listing.members import line, members
@@ -49,14 +49,16 @@ class AdministeredPool(TestPool):
     def current(self, name: str, submitter: str = ALICE) -> float:
         """Return the factor, floor or ceiling that is in effect now."""
         record, now = self.state.submitters[submitter], self.engine.now()
-        rules = terms(self.state.settings)
-        return {"factor": factor(record, rules, now), "floor": floor(record, now), "ceiling": ceiling(record, now)}[
-            name
-        ]
+        rules = accountant_settings(self.state.settings)
+        return {
+            "factor": priority_factor(record, rules, now),
+            "floor": floor(record, now),
+            "ceiling": ceiling(record, now),
+        }[name]
 
 
 def test_each_name_in_an_event_can_be_set() -> None:
-    assert list(GRANTS) == list(e.SET)
+    assert list(SUBMITTER_VALUES) == list(e.SET)
 
 
 @together(
@@ -193,7 +195,7 @@ def test_a_lease_can_be_cancelled_once(name: str, before: float, leased: float) 
     lease = {"factor": "priority-factor lease", "floor": "floor lease", "ceiling": "ceiling lease"}[name]
     assert pool.set(name, cancel=True).refusal == (
         f"no {lease} in effect for {ALICE}: there is nothing to cancel; `poolbook userprio "
-        f"{GRANTS[name].option} {ALICE} <value>` sets it permanently"
+        f"{SUBMITTER_VALUES[name].option} {ALICE} <value>` sets it permanently"
     )
     assert examine(pool.log.read()).sound
 
@@ -227,8 +229,8 @@ def test_a_value_set_during_a_lease_applies_until_the_lease_expires() -> None:
 @pytest.mark.parametrize("options", [{"duration": 60}, {"cancel": True}])
 def test_only_factor_floor_and_ceiling_can_be_leased(name: str, options: dict[str, Any]) -> None:
     assert AdministeredPool().set(name, 5, **options).refusal == (
-        f"the {GRANTS[name].words} cannot be leased (only priority factor, floor, ceiling can); set it without a "
-        "duration"
+        f"the {SUBMITTER_VALUES[name].words} cannot be leased (only priority factor, floor, ceiling can); "
+        "set it without a duration"
     )
 
 
@@ -360,7 +362,7 @@ def test_a_submitter_keeps_its_initial_factor_until_its_record_is_deleted(
     accounts = Accounts(ACCOUNTANT_LOCAL_DOMAIN="here", GROUP_NAMES="physics", GROUP_PRIO_FACTOR_physics="30")
 
     def current_factor() -> float:
-        return factor(accounts.state.submitters[name], terms(accounts.state.settings), BEGAN)
+        return priority_factor(accounts.state.submitters[name], accountant_settings(accounts.state.settings), BEGAN)
 
     accounts.record(0, e.ClusterSubmitted, "submitted", 1, name, {}, 1, (), "Idle")
     assert current_factor() == before

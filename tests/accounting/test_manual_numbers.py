@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from poolbook.domain import events as e
-from poolbook.domain.negotiator.accounting import aged, factor, terms
+from poolbook.domain.negotiator.accounting import accountant_settings, priority_factor, smoothed_priority
 from poolbook.domain.state.accounting_groups import group_of
 from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.records import Submitter
@@ -89,7 +89,7 @@ def test_constant_use_of_ten_cores_leads_to_a_priority_of_ten() -> None:
 
 def test_the_formula_is_the_one_in_priority_calculation() -> None:
     beta = 0.5 ** (1000 / 86_400)
-    assert aged(7.0, 3.0, 1000, 86_400) == beta * 7.0 + (1 - beta) * 3.0
+    assert smoothed_priority(7.0, 3.0, 1000, 86_400) == beta * 7.0 + (1 - beta) * 3.0
 
 
 # Shares
@@ -170,13 +170,15 @@ def test_two_users_of_a_hundred_cores_converge_to_half_of_them_each() -> None:
     ],
 )
 def test_the_settings_determine_the_default_factor(name: str, settings: dict[str, str], expected: float) -> None:
-    assert factor(Submitter(name), terms(complete_settings(settings)), 0) == expected
+    assert priority_factor(Submitter(name), accountant_settings(complete_settings(settings)), 0) == expected
 
 
 def test_a_factor_that_was_set_overrides_the_settings() -> None:
-    rules = terms(complete_settings({"ACCOUNTANT_LOCAL_DOMAIN": "here", "GROUP_PRIO_FACTOR_physics": "30"}))
+    rules = accountant_settings(
+        complete_settings({"ACCOUNTANT_LOCAL_DOMAIN": "here", "GROUP_PRIO_FACTOR_physics": "30"})
+    )
     for name in ("alice@there", "nice-user.alice@here", "physics.alice@here"):
-        assert factor(Submitter(name, factor=7.0), rules, 0) == 7.0
+        assert priority_factor(Submitter(name, factor=7.0), rules, 0) == 7.0
 
 
 @pytest.mark.parametrize(

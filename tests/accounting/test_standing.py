@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.domain.negotiator.accounting import Standing, shares, standings, terms
+from poolbook.domain.negotiator.accounting import Standing, accountant_settings, shares, standings
 from poolbook.domain.state.accounting_groups import NO_GROUP
 from poolbook.domain.state.records import Submitter
 
@@ -12,7 +12,7 @@ from ..together import together
 
 SECOND = 1_000_000
 GROUPS = ("group_physics", "Group_Physics.hep", "group_chemistry")
-RULES = terms({"PRIORITY_HALFLIFE": "100", "GROUP_PRIO_FACTOR_group_chemistry": "5"})
+RULES = accountant_settings({"PRIORITY_HALFLIFE": "100", "GROUP_PRIO_FACTOR_group_chemistry": "5"})
 
 
 def standing(submitter: Submitter, accounted: int = 0, at: int = 0, now: int = 0) -> Standing:

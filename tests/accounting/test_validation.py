@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.negotiator.accounting import terms, updated
+from poolbook.domain.negotiator.accounting import accountant_settings, priority_at
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
@@ -66,9 +66,9 @@ def _with_updates(events: list[e.Event]) -> Iterator[e.Event]:
     for event in events:
         while due and event.at > start + due[0] * SECOND:
             at = start + due.pop(0) * SECOND
-            halflife = terms(state.settings).halflife
+            halflife = accountant_settings(state.settings).halflife
             priorities = {
-                name: updated(submitter, state.priorities_updated_at, at, halflife)
+                name: priority_at(submitter, state.priorities_updated_at, at, halflife)
                 for name, submitter in state.submitters.items()
             }
             update = e.PrioritiesUpdated(at, "accounted", f"cycle-{at}", priorities)

@@ -18,9 +18,9 @@ from poolbook.domain.classad import Context
 from poolbook.domain.events import ClusterSubmitted, MachineJoined, PoolFounded, SlotCreated, SlotTransitioned
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator import spins
-from poolbook.domain.negotiator.cycle import hold
-from poolbook.domain.negotiator.group_cycle import Budget, GroupTurns
-from poolbook.domain.negotiator.groups.rounds import Rounds
+from poolbook.domain.negotiator.cycle import hold_cycle
+from poolbook.domain.negotiator.group_cycle import GroupCycle, PieBudget
+from poolbook.domain.negotiator.groups.rounds import GroupRounds
 from poolbook.domain.negotiator.slot_table import RowNumbers
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
@@ -77,7 +77,7 @@ def pool_state(groups: list[str], submitters: int, slots: int) -> State:
 
 def time_cycle(state: State, caches: Caches) -> float:
     began = time.process_time()
-    hold(state, caches, PublishedSlots, lambda cause: (BEGAN, cause, "x"), Context(now=BEGAN // SECOND, seed=1))
+    hold_cycle(state, caches, PublishedSlots, lambda cause: (BEGAN, cause, "x"), Context(now=BEGAN // SECOND, seed=1))
     return time.process_time() - began
 
 
@@ -95,7 +95,7 @@ def time_parts(state: State, caches: Caches) -> tuple[float, float, int]:
 
         return run
 
-    def divide_pie(cycle: spins.NegotiationCycle, everyone: RowNumbers, budget: Budget) -> RowNumbers:
+    def divide_pie(cycle: spins.NegotiationCycle, everyone: RowNumbers, budget: PieBudget) -> RowNumbers:
         cycle._update_usage()
         shares = cycle._shares(everyone)
         slices = cycle._slices(everyone, shares, min(cycle.total_cores, budget.limit))
@@ -104,19 +104,19 @@ def time_parts(state: State, caches: Caches) -> tuple[float, float, int]:
         return everyone
 
     originals = (
-        GroupTurns.begin,
-        GroupTurns._request,
-        Rounds._allocate,
-        Rounds.in_order,
+        GroupCycle.begin,
+        GroupCycle._request,
+        GroupRounds._allocate,
+        GroupRounds.in_order,
         spins.NegotiationCycle._divide_pie,
     )
-    GroupTurns.begin, GroupTurns._request = timed(0, originals[0]), timed(0, originals[1])  # type: ignore[method-assign, assignment]
-    Rounds._allocate, Rounds.in_order = timed(0, originals[2]), timed(0, originals[3])  # type: ignore[method-assign, assignment]
+    GroupCycle.begin, GroupCycle._request = timed(0, originals[0]), timed(0, originals[1])  # type: ignore[method-assign, assignment]
+    GroupRounds._allocate, GroupRounds.in_order = timed(0, originals[2]), timed(0, originals[3])  # type: ignore[method-assign, assignment]
     spins.NegotiationCycle._divide_pie = timed(1, divide_pie)  # type: ignore[method-assign, assignment]
     try:
         time_cycle(state, caches)
     finally:
-        GroupTurns.begin, GroupTurns._request, Rounds._allocate, Rounds.in_order = originals[:4]  # type: ignore[method-assign]
+        GroupCycle.begin, GroupCycle._request, GroupRounds._allocate, GroupRounds.in_order = originals[:4]  # type: ignore[method-assign]
         spins.NegotiationCycle._divide_pie = originals[4]  # type: ignore[method-assign]
     return seconds[0], seconds[1], len(pies)
 

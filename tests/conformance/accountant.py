@@ -17,11 +17,11 @@ from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.negotiator.accounting import (
     LEAST_PRIORITY,
     AccountantSettings,
-    effective,
-    factor,
-    real,
-    terms,
-    updated,
+    accountant_settings,
+    effective_priority,
+    priority_at,
+    priority_factor,
+    real_priority,
 )
 from poolbook.domain.state.records import Submitter
 from poolbook.domain.state.state import State
@@ -87,7 +87,7 @@ class AccountantReplay:
 
     @property
     def terms(self) -> AccountantSettings:
-        return terms(self.state.settings)
+        return accountant_settings(self.state.settings)
 
     def take(self, event: e.Event) -> None:
         """Fold a setting of the negotiator or a submitter, as of the last update. The real accountant ages a new value
@@ -107,7 +107,7 @@ class AccountantReplay:
     def account(self, at: int) -> e.PrioritiesUpdated:
         """Update the priorities."""
         halflife, before = self.terms.halflife, self.state.priorities_updated_at
-        now = {name: updated(submitter, before, at, halflife) for name, submitter in self.state.submitters.items()}
+        now = {name: priority_at(submitter, before, at, halflife) for name, submitter in self.state.submitters.items()}
         event = e.PrioritiesUpdated(at, "accounted", "", now)
         evolve(self.state, event)
         return event
@@ -174,15 +174,15 @@ class AccountantReplay:
         account = self.state.submitter(sample.submitter)
         return ComparedSample(
             sample,
-            real(self.state, account, self.terms.halflife),
+            real_priority(self.state, account, self.terms.halflife),
             self.effective(account),
-            factor(account, self.terms, sample.at),
+            priority_factor(account, self.terms, sample.at),
             None if sample.submitter in self.partly else account.usage_until(sample.at) / 1e9,
         )
 
     def effective(self, account: Submitter) -> float:
-        return effective(account, self.terms, self.state.at)
+        return effective_priority(account, self.terms, self.state.at)
 
     def factor(self, submitter: str) -> float:
         """Return the factor of a submitter, with or without an account."""
-        return factor(self.state.submitters.get(submitter) or Submitter(submitter), self.terms, self.state.at)
+        return priority_factor(self.state.submitters.get(submitter) or Submitter(submitter), self.terms, self.state.at)

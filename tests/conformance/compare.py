@@ -21,7 +21,7 @@ from attrs import define, evolve, field, frozen
 from msgspec.structs import replace
 
 from poolbook.domain import events as e
-from poolbook.domain.negotiator.accounting import effective, factor, floor, terms
+from poolbook.domain.negotiator.accounting import accountant_settings, effective_priority, floor, priority_factor
 from poolbook.domain.startd.slot_resources import has_consumption_policy
 
 from .account_walk import AccountedCycle, AccountWalk
@@ -279,12 +279,14 @@ _DEFERRALS: Final = ("DeferralTime", "CronMinute", "CronHour", "CronDayOfMonth",
 def _uncertain(case: _DifferingCycle) -> bool:
     """Return True if our cycle equals the real one when a submitter whose priority is not known exactly is put just
     before or after another one."""
-    moment, rules = case.moment, terms(case.found.state.settings)
+    moment, rules = case.moment, accountant_settings(case.found.state.settings)
     submitters_by_name = {name: case.found.state.submitters.get(name) for name in case.cycle.asked}
     submitters = {name: submitter for name, submitter in submitters_by_name.items() if submitter is not None}
     for user in submitters.keys() & moment.unknown.keys():
         for other in submitters.keys() - {user}:
-            beside = effective(submitters[other], rules, moment.at) / factor(submitters[user], rules, moment.at)
+            beside = effective_priority(submitters[other], rules, moment.at) / priority_factor(
+                submitters[user], rules, moment.at
+            )
             for nudge in (1 - NEARLY, 1 + NEARLY):
                 changed = replace(moment.priorities, priorities={**moment.priorities.priorities, user: beside * nudge})
                 other_way = evolve(moment, priorities=changed)

@@ -15,7 +15,7 @@ from attrs import frozen
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.cycle import hold
+from poolbook.domain.negotiator.cycle import hold_cycle
 from poolbook.domain.negotiator.negotiator_settings import settings_of
 from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.startd.public_ad import PublishedSlots
@@ -63,7 +63,7 @@ def decide_again(
     context = Context(now=now // SECOND, seed=now // SECOND)
     caches = Caches()
     why = lambda cause: (now, cause, "")  # noqa: E731
-    held = hold(
+    held = hold_cycle(
         state, caches, PublishedSlots, why, context, submitter_order=cycle.asked, once=matched_once, demand=cycle.demand
     ).held
     matches = () if held is None else tuple(_ours(state, now, match) for match in held.matches)

@@ -15,7 +15,7 @@ from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.concurrency_limits import LIMITS
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.negotiator_settings import offered
+from poolbook.domain.negotiator.negotiator_settings import changed_settings
 from poolbook.domain.state.caches import ad_of
 from poolbook.domain.state.job_limits import job_concurrency_limits
 from poolbook.domain.state.pool_settings import invalid_value
@@ -71,7 +71,7 @@ def _pool(trace_files: Trace, dialect: str) -> Iterator[e.Event]:
             continue
         play = TracePlay(trace_files.files, run, dialect)
         play.moves()
-        settings = offered(configuration(trace_files.files, run, 0))
+        settings = changed_settings(configuration(trace_files.files, run, 0))
         for event in _timed((event for _, event in play.log.read()), moves):
             if isinstance(event, e.PoolFounded):
                 if not has_founding:
@@ -202,10 +202,10 @@ def _owner(submitter: str) -> str:
 def _configured(trace_files: Trace, heard_at: Sequence[int]) -> Iterator[e.Event]:
     """Yield the reconfigurations whose text the folder has, at the instants at which the negotiator read them."""
     files, run = trace_files.files, trace_files.runs[0]
-    before = offered(configuration(files, run, 0))
+    before = changed_settings(configuration(files, run, 0))
     for number, at in enumerate(files.reconfigured, 1):
         if number < len(files.configurations):
-            now = offered(configuration(files, run, number))
+            now = changed_settings(configuration(files, run, number))
             changes = {name: now.get(name, "") for name in before | now if now.get(name) != before.get(name)}
             at = next((instant for instant in heard_at if instant >= at), at)
             yield e.PoolConfigured(at, "reconfigured", "", changes)

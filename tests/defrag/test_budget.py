@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.defrag.choice import DrainsBegun, Rates, drains_left, machines_to_drain, rates
+from poolbook.domain.defrag.choice import DrainRates, DrainsBegun, drain_rates, drains_left, machines_to_drain
 from poolbook.domain.units import DAY, HOUR
 
 from ..together import together
@@ -17,25 +17,25 @@ from ..together import together
 @together(
     ("per_hour", "interval", "expected"),
     [
-        (1, 600, Rates(0, 1, 0)),  # the manual's example, at HTCondor's interval
-        (6, 600, Rates(1, 0, 0)),
-        (7, 600, Rates(1, 1, 0)),
-        (60, 600, Rates(10, 0, 0)),
-        (60, 10, Rates(0, 60, 0)),  # less than one per poll: all at the start of an hour
-        (0.5, 600, Rates(0, 0, 12)),  # half a machine per hour is twelve per day
-        (0.02, 600, Rates(0, 0, 0)),  # less than one in two days
-        (0.03, 600, Rates(0, 0, 1)),
-        (1.5, 3600, Rates(1, 0, 12)),
-        (2.25, 900, Rates(0, 2, 6)),
-        (0, 600, Rates(0, 0, 0)),
-        (60, 700, Rates(11, 3, 10)),
-        (1, 7200, Rates(2, 0, 0)),
+        (1, 600, DrainRates(0, 1, 0)),  # the manual's example, at HTCondor's interval
+        (6, 600, DrainRates(1, 0, 0)),
+        (7, 600, DrainRates(1, 1, 0)),
+        (60, 600, DrainRates(10, 0, 0)),
+        (60, 10, DrainRates(0, 60, 0)),  # less than one per poll: all at the start of an hour
+        (0.5, 600, DrainRates(0, 0, 12)),  # half a machine per hour is twelve per day
+        (0.02, 600, DrainRates(0, 0, 0)),  # less than one in two days
+        (0.03, 600, DrainRates(0, 0, 1)),
+        (1.5, 3600, DrainRates(1, 0, 12)),
+        (2.25, 900, DrainRates(0, 2, 6)),
+        (0, 600, DrainRates(0, 0, 0)),
+        (60, 700, DrainRates(11, 3, 10)),
+        (1, 7200, DrainRates(2, 0, 0)),
     ],
 )
 def test_a_rate_is_split_into_whole_machines_per_poll_hour_and_day(
-    per_hour: float, interval: int, expected: Rates
+    per_hour: float, interval: int, expected: DrainRates
 ) -> None:
-    assert rates(per_hour, interval) == expected
+    assert drain_rates(per_hour, interval) == expected
 
 
 @together(
@@ -53,7 +53,7 @@ def test_a_rate_is_split_into_whole_machines_per_poll_hour_and_day(
 def test_the_first_poll_of_an_hour_gets_its_machines_and_fewer_if_it_is_late(
     last: int, now: int, expected: int
 ) -> None:
-    assert machines_to_drain(Rates(0, 4, 0), 600, last, now) == expected
+    assert machines_to_drain(DrainRates(0, 4, 0), 600, last, now) == expected
 
 
 @together(
@@ -66,7 +66,7 @@ def test_the_first_poll_of_an_hour_gets_its_machines_and_fewer_if_it_is_late(
     ],
 )
 def test_the_first_poll_of_a_day_gets_its_machines(last: int, now: int, expected: int) -> None:
-    assert machines_to_drain(Rates(0, 0, 12), 600, last, now) == expected
+    assert machines_to_drain(DrainRates(0, 0, 12), 600, last, now) == expected
 
 
 def _polls(interval: int, phase: int, days: int) -> list[int]:
@@ -76,7 +76,7 @@ def _polls(interval: int, phase: int, days: int) -> list[int]:
 @given(st.floats(0, 200), st.integers(10, 3600), st.integers(0, 3599))
 def test_polls_on_time_drain_the_configured_rate_over_several_days(per_hour: float, interval: int, phase: int) -> None:
     polls = _polls(interval, phase % interval, 4)
-    rate = rates(per_hour, interval)
+    rate = drain_rates(per_hour, interval)
     drained = sum(machines_to_drain(rate, interval, last, now) for last, now in pairwise(polls))
     expected = per_hour * (polls[-1] - polls[0]) / HOUR
     # Machines per day are rounded; the machines of an hour or a day come at its start.
@@ -98,7 +98,7 @@ def test_no_hour_or_day_has_more_drains_than_the_settings_at_its_last_drain_allo
         hour, day = now // HOUR, now // DAY
         drains_begun = DrainsBegun(in_hour.get(hour, 0), in_day.get(day, 0))
         allowed = drains_left(per_hour, interval, drains_begun)
-        drained = min(machines_to_drain(rates(per_hour, interval), interval, last, now), allowed)
+        drained = min(machines_to_drain(drain_rates(per_hour, interval), interval, last, now), allowed)
         in_hour[hour], in_day[day], last = drains_begun.in_hour + drained, drains_begun.in_day + drained, now
         if drained:
             assert in_day[day] <= per_hour * 24 + 0.51

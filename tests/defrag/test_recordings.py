@@ -8,14 +8,14 @@ import pytest
 
 from poolbook.adapters.runtime.pool_ads import statistics
 from poolbook.domain.defrag.choice import (
-    Cost,
-    Decision,
     DialectRules,
+    DrainCost,
+    DrainDecision,
     DrainsBegun,
     EarlierPolls,
-    averages,
+    average_costs,
     choose,
-    rates,
+    drain_rates,
 )
 from poolbook.domain.defrag.drain_candidates import CandidateSlot, rank_of
 from poolbook.domain.events import DefragCancel, DefragDrain, DefragPolled
@@ -34,14 +34,14 @@ STOPPED = {
 each_recording = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 
 
-def decide(folder: Path, recorded: RecordedPoll, last: int) -> Decision:
+def decide(folder: Path, recorded: RecordedPoll, last: int) -> DrainDecision:
     policy = policy_of(folder)
     before = EarlierPolls(last, DrainsBegun(0, 0))
     at, context = recorded.logged.at, context_of(recorded.logged)
     return choose(policy, questions_of(policy), recorded.slots, before, at, context, HTCONDOR_HABITS)
 
 
-def decisions(folder: Path) -> list[tuple[RecordedPoll, Decision]]:
+def decisions(folder: Path) -> list[tuple[RecordedPoll, DrainDecision]]:
     pairs, last = [], 0
     for recorded in recorded_polls(folder):
         pairs.append((recorded, decide(folder, recorded, last)))
@@ -82,13 +82,13 @@ def test_the_same_machines_are_drained_or_others_with_the_same_rank(folder: Path
         assert [drain.rank for drain in decision.drains] == [ranks[slot] for slot in recorded.logged.drained]
 
 
-def cost_of(age: int, slot: CandidateSlot) -> Cost | None:
+def cost_of(age: int, slot: CandidateSlot) -> DrainCost | None:
     """Return the cost of drains in a slot's ad, if condor_defrag reads that ad."""
     each_recording = ("TotalMachineDrainingBadput", "TotalMachineDrainingUnclaimedTime")
     if slot.ad.eval("SlotID") != 1 or not any(name in slot.ad for name in each_recording):
         return None
     badput, unclaimed = (int(slot.ad.eval(name)) if name in slot.ad else 0 for name in each_recording)
-    return Cost(age, badput, unclaimed, int(slot.ad.eval("TotalCpus")))
+    return DrainCost(age, badput, unclaimed, int(slot.ad.eval("TotalCpus")))
 
 
 @each_recording
@@ -106,7 +106,7 @@ def test_the_daemon_ad_is_the_same(folder: Path) -> None:
             tuple(DefragDrain(slot, slot, 0.0, 0, 0, ()) for slot in recorded.logged.drained),
             tuple(DefragCancel(slot, slot, ()) for slot in recorded.logged.canceled),
             tuple(decision.draining - defrag.draining), tuple(defrag.draining - decision.draining),
-            tuple(decision.whole - defrag.whole), tuple(defrag.whole - decision.whole), averages(costs),
+            tuple(decision.whole - defrag.whole), tuple(defrag.whole - decision.whole), average_costs(costs),
         )  # fmt: skip
         fold_poll(defrag, event, policy.interval, policy.schedule.lower())
         if recorded.daemon is not None:
@@ -139,4 +139,4 @@ def test_the_first_poll_of_an_hour_drains_the_machines_of_the_hour() -> None:
 
 
 def test_the_rate_is_split_as_in_the_daemon_s_log() -> None:
-    assert [rates(360, 10), rates(720, 10), rates(2, 10)] == [(1, 0, 0), (2, 0, 0), (0, 2, 0)]
+    assert [drain_rates(360, 10), drain_rates(720, 10), drain_rates(2, 10)] == [(1, 0, 0), (2, 0, 0), (0, 2, 0)]

@@ -18,7 +18,7 @@ from typing import Any
 from poolbook import Log, PoolbookError
 from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.accounting import initial, terms
+from poolbook.domain.negotiator.accounting import accountant_settings, initial_factor
 from poolbook.domain.state.records import Submitter
 from poolbook.replay.narration.sentences import Answer, Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
@@ -112,7 +112,7 @@ def folded_state(events: Iterable[Positioned]) -> Answers:
 
 def _factor(account: Submitter) -> float:
     """Return the priority factor that was set, or the submitter's initial one; older logs lack it."""
-    return account.factor or initial(account.name, terms(account.appeared_under or {}))
+    return account.factor or initial_factor(account.name, accountant_settings(account.appeared_under or {}))
 
 
 def view_answers(log: Log) -> Answers:

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import pytest
 
 from poolbook.domain.config import read as read_configuration
-from poolbook.domain.negotiator.groups.quotas import assign, oversubscribes
-from poolbook.domain.negotiator.groups.rounds import allocate, recover
-from poolbook.domain.negotiator.negotiator_settings import configured_settings, read
+from poolbook.domain.negotiator.groups.quotas import assign_quotas, oversubscribes
+from poolbook.domain.negotiator.groups.rounds import allocate_cores, recover_remainders
+from poolbook.domain.negotiator.negotiator_settings import configured_settings, parse_settings
 from poolbook.domain.state_machines.dialects import HTCONDOR_25
 
 DATA = Path(__file__).resolve().parent.parent / "data"
@@ -64,17 +64,17 @@ def rounds(folder: Path) -> Iterator[RecordedRound]:
 def test_quotas_and_allocations_are_those_of_htcondors_negotiator(run: str) -> None:
     folder, count = DATA / run, 0
     text = (folder / "scenario.conf").read_text(encoding="utf-8")
-    rules = read(configured_settings(read_configuration(text, subsystem="NEGOTIATOR")))
+    rules = parse_settings(configured_settings(read_configuration(text, subsystem="NEGOTIATOR")))
     for recorded_round in rounds(folder):
         nodes = rules.tree.new_nodes()
-        assign(nodes[0], recorded_round.total, oversubscribes(rules.quotas, HTCONDOR_25))
+        assign_quotas(nodes[0], recorded_round.total, oversubscribes(rules.quotas, HTCONDOR_25))
         for node in nodes:
             node.requested = recorded_round.groups[node.name][1]
         if nodes[0].group.autoregroup and recorded_round.number > 1:
             nodes[0].quota = recorded_round.total  # from the first round on
-        unallocated = allocate(nodes[0])
+        unallocated = allocate_cores(nodes[0])
         if not rules.use_slot_weights:
-            unallocated += recover(nodes[0])
+            unallocated += recover_remainders(nodes[0])
         if nodes[0].group.autoregroup:
             nodes[0].allocated = recorded_round.total
         poolbook_nodes = {node.name: (node.quota, node.allocated) for node in nodes}

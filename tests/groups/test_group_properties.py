@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.negotiator.cycle import CycleResult
-from poolbook.domain.negotiator.groups.group_tree import Node
-from poolbook.domain.negotiator.groups.quotas import assign, oversubscribes
-from poolbook.domain.negotiator.negotiator_settings import read
+from poolbook.domain.negotiator.groups.group_tree import GroupNode
+from poolbook.domain.negotiator.groups.quotas import assign_quotas, oversubscribes
+from poolbook.domain.negotiator.negotiator_settings import parse_settings
 
 from ..negotiation.pools import Pool
 
@@ -62,23 +62,23 @@ def random_pool(seed: int, dialect: str = "manual") -> Pool:
     return pool
 
 
-def standing(pool: Pool) -> list[Node]:
+def standing(pool: Pool) -> list[GroupNode]:
     """Return the groups, with their quotas and usage."""
-    rules = read(pool.state.settings)
+    rules = parse_settings(pool.state.settings)
     nodes = rules.tree.new_nodes()
     weighs = rules.use_slot_weights
     slots = pool.state.slots.values()
     total = sum(float(slot.ad["Cpus"]) if weighs else 1 for slot in slots)
-    assign(nodes[0], total, oversubscribes(rules.quotas, pool.state.dialect))
+    assign_quotas(nodes[0], total, oversubscribes(rules.quotas, pool.state.dialect))
     for slot in slots:
         if slot.claim is not None:
             nodes[rules.tree.index_of(slot.claim.submitter)].take(slot.claim.weight if weighs else 1000)
     return nodes
 
 
-def groups_after_matches(pool: Pool, cycle: CycleResult) -> list[Node]:
+def groups_after_matches(pool: Pool, cycle: CycleResult) -> list[GroupNode]:
     """Return the groups after the cycle's matches, made one by one; check that none exceeds a quota."""
-    tree, nodes = read(pool.state.settings).tree, standing(pool)
+    tree, nodes = parse_settings(pool.state.settings).tree, standing(pool)
     for choice in cycle.choices:
         claim, thousandths = pool.state.slots[choice.slot].claim, round(1000 * choice.cores)
         submitter_node = nodes[tree.index_of(choice.cluster.submitter)]
@@ -108,8 +108,8 @@ def test_no_slot_stays_free_that_a_group_would_accept(seed: int) -> None:
     """After a cycle no job waits that fits a free slot, if its group and all around it have room for the slot."""
     pool = random_pool(seed)
     cycle = pool.hold()
-    nodes, tree = groups_after_matches(pool, cycle), read(pool.state.settings).tree
-    weighs = read(pool.state.settings).use_slot_weights
+    nodes, tree = groups_after_matches(pool, cycle), parse_settings(pool.state.settings).tree
+    weighs = parse_settings(pool.state.settings).use_slot_weights
     slots = {choice.slot for choice in cycle.choices}
     free = [slot for slot in pool.state.slots.values() if slot.claim is None and slot.name not in slots]
     served_jobs = {(choice.cluster.id, choice.proc) for choice in cycle.choices}

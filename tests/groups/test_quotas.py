@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.negotiator.groups.group_tree import Node
+from poolbook.domain.negotiator.groups.group_tree import GroupNode
 
 from ..together import together
 from .trees import MANUAL, MANUAL_DYNAMIC, nodes, quotas, subtrees, tree
@@ -146,7 +146,7 @@ def trees(draw: st.DrawFn) -> dict[str, str]:
     return settings
 
 
-def inner(nodes_by_name: dict[str, Node]) -> list[Node]:
+def inner(nodes_by_name: dict[str, GroupNode]) -> list[GroupNode]:
     return [node for node in nodes_by_name.values() if node.children]
 
 

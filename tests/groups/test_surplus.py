@@ -8,8 +8,8 @@ from math import isclose
 from hypothesis import given
 from hypothesis import strategies as st
 
-from poolbook.domain.negotiator.groups.group_tree import Node
-from poolbook.domain.negotiator.groups.rounds import allocate, recover
+from poolbook.domain.negotiator.groups.group_tree import GroupNode
+from poolbook.domain.negotiator.groups.rounds import allocate_cores, recover_remainders
 
 from ..together import together
 from .test_quotas import trees
@@ -31,9 +31,9 @@ def allocated(
     nodes_by_name = nodes(settings, slots)
     for name, request in requests.items():
         nodes_by_name[name].requested = nodes_by_name[name].demand = request
-    allocate(nodes_by_name[NONE])
+    allocate_cores(nodes_by_name[NONE])
     if whole_slots:
-        recover(nodes_by_name[NONE])
+        recover_remainders(nodes_by_name[NONE])
     return {name: round(node.allocated, 9) for name, node in nodes_by_name.items() if node.allocated}
 
 
@@ -90,8 +90,8 @@ def test_a_remainder_goes_to_the_group_that_got_one_longest_ago() -> None:
         nodes_by_name = nodes(settings, 9)
         nodes_by_name["a"].requested = nodes_by_name["b"].requested = 60
         nodes_by_name[last].served_at = 5
-        allocate(nodes_by_name[NONE])
-        recover(nodes_by_name[NONE])
+        allocate_cores(nodes_by_name[NONE])
+        recover_remainders(nodes_by_name[NONE])
         assert (nodes_by_name[first].allocated, nodes_by_name[last].allocated) == (5, 4)
         assert nodes_by_name[first].served and not nodes_by_name[last].served
 
@@ -100,7 +100,7 @@ def test_a_remainder_goes_to_the_group_that_got_one_longest_ago() -> None:
 
 
 @st.composite
-def draw_requests(draw: st.DrawFn) -> tuple[dict[str, Node], int]:
+def draw_requests(draw: st.DrawFn) -> tuple[dict[str, GroupNode], int]:
     slots = draw(st.integers(0, 60))
     nodes_by_name = nodes(draw(trees()), slots)
     for node in nodes_by_name.values():
@@ -108,14 +108,14 @@ def draw_requests(draw: st.DrawFn) -> tuple[dict[str, Node], int]:
     return nodes_by_name, slots
 
 
-def within(node: Node) -> float:
+def within(node: GroupNode) -> float:
     return node.allocated + sum(within(child) for child in node.children)
 
 
 @given(draw_requests())
-def test_no_group_gets_more_than_it_requests_and_no_cap_is_exceeded(case: tuple[dict[str, Node], int]) -> None:
+def test_no_group_gets_more_than_it_requests_and_no_cap_is_exceeded(case: tuple[dict[str, GroupNode], int]) -> None:
     nodes_by_name, slots = case
-    unallocated = allocate(nodes_by_name[NONE])
+    unallocated = allocate_cores(nodes_by_name[NONE])
     assert isclose(within(nodes_by_name[NONE]) + unallocated, slots, abs_tol=1e-6)
     for node in nodes_by_name.values():
         assert -1e-6 <= node.allocated <= node.demand + 1e-6
@@ -124,9 +124,9 @@ def test_no_group_gets_more_than_it_requests_and_no_cap_is_exceeded(case: tuple[
 
 
 @given(draw_requests())
-def test_no_surplus_is_left_that_a_group_would_accept(case: tuple[dict[str, Node], int]) -> None:
+def test_no_surplus_is_left_that_a_group_would_accept(case: tuple[dict[str, GroupNode], int]) -> None:
     nodes_by_name, _ = case
-    unallocated = allocate(nodes_by_name[NONE])
+    unallocated = allocate_cores(nodes_by_name[NONE])
     for node in nodes_by_name.values():
         wants = node.demand - node.allocated > 1e-6
         if wants and unallocated > 1e-6:

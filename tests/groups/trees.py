@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from poolbook.domain.negotiator.groups.group_tree import GroupTree, Node
-from poolbook.domain.negotiator.groups.quotas import assign
-from poolbook.domain.negotiator.negotiator_settings import read
+from poolbook.domain.negotiator.groups.group_tree import GroupNode, GroupTree
+from poolbook.domain.negotiator.groups.quotas import assign_quotas
+from poolbook.domain.negotiator.negotiator_settings import parse_settings
 
 MANUAL = {
     "GROUP_NAMES": "group_physics, group_physics.hep, group_physics.lep, group_chemistry",
@@ -25,13 +25,13 @@ MANUAL_DYNAMIC = {
 
 
 def tree(settings: dict[str, str]) -> GroupTree:
-    return read(settings).tree
+    return parse_settings(settings).tree
 
 
-def nodes(settings: dict[str, str], total: float, oversubscribe: bool = False) -> dict[str, Node]:
+def nodes(settings: dict[str, str], total: float, oversubscribe: bool = False) -> dict[str, GroupNode]:
     """Return the groups by their names, with their quotas."""
     groups = tree(settings).new_nodes()
-    assign(groups[0], total, oversubscribe)
+    assign_quotas(groups[0], total, oversubscribe)
     return {node.name: node for node in groups}
 
 

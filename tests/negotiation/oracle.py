@@ -17,11 +17,11 @@ from attrs import define, field
 from poolbook.domain.classad import ClassAd, Context, EvaluationError, Expression, parse, symmetric_match
 from poolbook.domain.classad.matching import is_satisfied, requirements_met
 from poolbook.domain.names import dynamic_name
-from poolbook.domain.negotiator.accounting import ceiling, factor, floor, updated
-from poolbook.domain.negotiator.groups.group_tree import Node
-from poolbook.domain.negotiator.groups.quotas import assign
-from poolbook.domain.negotiator.groups.rounds import Rounds
-from poolbook.domain.negotiator.negotiator_settings import Negotiator, read
+from poolbook.domain.negotiator.accounting import ceiling, floor, priority_at, priority_factor
+from poolbook.domain.negotiator.groups.group_tree import GroupNode
+from poolbook.domain.negotiator.groups.quotas import assign_quotas
+from poolbook.domain.negotiator.groups.rounds import GroupRounds
+from poolbook.domain.negotiator.negotiator_settings import NegotiatorSettings, parse_settings
 from poolbook.domain.ports.sensor_readings import NOTHING_READ, Readings
 from poolbook.domain.requests.autoclusters import autoclusters_of
 from poolbook.domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot
@@ -125,7 +125,7 @@ class Negotiation:
 
     def __init__(self, state: State, now: int, context: Context) -> None:
         self.state, self.now, self.context = state, now, context
-        self.rules: Negotiator = read(state.settings)
+        self.rules: NegotiatorSettings = parse_settings(state.settings)
         self.users: dict[str, User] = {}
         self.offers = [self._offer(slot, place) for place, slot in enumerate(state.slots.values())]
         self.names, self.matches = set(state.slots), list[ExpectedMatch]()
@@ -231,11 +231,14 @@ class Negotiation:
         if name not in self.users:
             state, now, terms = self.state, self.now, self.rules.accounting
             record = state.submitters.get(name) or Submitter(name, updated=now, counted_until=now)
-            real, user_ceiling = updated(record, state.priorities_updated_at, now, terms.halflife), ceiling(record, now)
+            real, user_ceiling = (
+                priority_at(record, state.priorities_updated_at, now, terms.halflife),
+                ceiling(record, now),
+            )
             self.users[name] = User(
                 name,
                 real,
-                real * factor(record, terms, now),
+                real * priority_factor(record, terms, now),
                 record.weighted_in_use / 1000 if self.rules.use_slot_weights else record.slots,
                 floor(record, now),
                 math.inf if user_ceiling < 0 else user_ceiling,
@@ -274,7 +277,7 @@ class Negotiation:
             attributes[f"{whose}GroupQuota"] = group.quota
         return attributes
 
-    def _group(self, name: str) -> Node:
+    def _group(self, name: str) -> GroupNode:
         group = group_of(name).lower()
         while group:
             for node in self.groups:
@@ -299,7 +302,7 @@ class Negotiation:
                     request = self._number(parse("RequestCpus"), ad_of(cluster.attributes(proc)), ClassAd())
                     self._group(cluster.submitter).demand += 1.0 if math.isnan(request) else request
         oversubscribe = self.rules.quotas.oversubscribe
-        assign(
+        assign_quotas(
             self.groups[0],
             self.total,
             self.state.dialect.oversubscribes_quotas if oversubscribe is None else oversubscribe,
@@ -317,23 +320,23 @@ class Negotiation:
             return self
         members = {node.number: [user for user in taking if self._group(user.name) is node] for node in self.groups}
 
-        def serve(node: Node, cores: float) -> None:
+        def serve(node: GroupNode, cores: float) -> None:
             members[node.number] = self._share_out(members[node.number], node, cores)
 
         rules = self.rules
-        Rounds(
+        GroupRounds(
             self.groups, rules.quotas, self.total, rules.use_slot_weights, rules.consider_preemption,
             self.state.dialect, self.context, serve, lambda node: None,
             lambda: not any(offer.free or offer.held for offer in self.offers), lambda node: bool(members[node.number]),
         ).run()  # fmt: skip
         return self
 
-    def _share_out(self, taking: list[User], group: Node | None, most: float) -> list[User]:
+    def _share_out(self, taking: list[User], group: GroupNode | None, most: float) -> list[User]:
         below = [user for user in taking if user.idle and user.using < user.floor]
         self._spin_pie(below, True, group, most)
         return self._spin_pie(taking, False, group, most)
 
-    def _spin_pie(self, taking: list[User], floors: bool, group: Node | None, most: float) -> list[User]:
+    def _spin_pie(self, taking: list[User], floors: bool, group: GroupNode | None, most: float) -> list[User]:
         spin, total = 0, min(self.total, most)
 
         def spent() -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from poolbook.domain import events as e
 from poolbook.domain.classad import Context
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.negotiator.cycle import CycleResult, hold
+from poolbook.domain.negotiator.cycle import CycleResult, hold_cycle
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
 from poolbook.domain.state.cluster import IDLE
@@ -72,7 +72,7 @@ class Pool:
 
     def hold(self, state: State | None = None) -> CycleResult:
         caches = self.caches if state is None else Caches()
-        return hold(
+        return hold_cycle(
             state or self.state, caches, PublishedSlots, lambda cause: (self.now, cause, "cycle"), self.context()
         )
 

@@ -18,9 +18,8 @@ from poolbook.domain import events as e
 from poolbook.domain.config import ConfigError, read
 from poolbook.domain.decide import Refusal
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.accounting import terms, updated
-from poolbook.domain.negotiator.negotiator_settings import configured_settings
-from poolbook.domain.negotiator.negotiator_settings import read as read_settings
+from poolbook.domain.negotiator.accounting import accountant_settings, priority_at
+from poolbook.domain.negotiator.negotiator_settings import configured_settings, parse_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import Readings
 from poolbook.domain.requests.autoclusters import declared_attributes
@@ -94,8 +93,8 @@ def test_an_invalid_setting_is_rejected_with_its_line(text: str, message: str) -
 
 def test_an_empty_setting_is_empty_and_not_the_default() -> None:
     configuration = configured("NEGOTIATOR_PRE_JOB_RANK =\nREMOVE_SIGNIFICANT_ATTRIBUTES =\n")
-    assert read_settings(configuration).pre_job_rank is None and declared_attributes(configuration).removed == ()
-    assert read_settings({}).pre_job_rank is not None and declared_attributes({}).removed != ()
+    assert parse_settings(configuration).pre_job_rank is None and declared_attributes(configuration).removed == ()
+    assert parse_settings({}).pre_job_rank is not None and declared_attributes({}).removed != ()
 
 
 # Which settings are in effect
@@ -182,7 +181,9 @@ def test_no_cycle_is_held_while_no_one_waits_or_uses_slots() -> None:
 
 def priorities_of(state: State, halflife: float) -> dict[str, float]:
     submitters = state.submitters.items()
-    return {name: updated(submitter, state.priorities_updated_at, state.at, halflife) for name, submitter in submitters}
+    return {
+        name: priority_at(submitter, state.priorities_updated_at, state.at, halflife) for name, submitter in submitters
+    }
 
 
 def test_all_priorities_age_by_the_old_half_life_before_it_changes() -> None:
@@ -198,7 +199,7 @@ def test_all_priorities_age_by_the_old_half_life_before_it_changes() -> None:
     assert account.priorities["idle@x"] == pytest.approx(100 * 0.5 ** ((2 * HOUR + 7) / 3600))
     assert set(account.priorities) == {"idle@x", "alice@example.org"}
     pool.advance(60)
-    priorities = priorities_of(pool.state, terms(pool.state.settings).halflife)
+    priorities = priorities_of(pool.state, accountant_settings(pool.state.settings).halflife)
     assert priorities["idle@x"] == pytest.approx(account.priorities["idle@x"] / 2)
     assert list(validate(pool.log.read())) == []
     rechecked = recheck(pool.log.read())

@@ -13,7 +13,7 @@ from poolbook import Pool as Live
 from poolbook import Refusal
 from poolbook.domain import events as e
 from poolbook.domain.config import ConfigError, read
-from poolbook.domain.negotiator.cycle import CycleResult, hold
+from poolbook.domain.negotiator.cycle import CycleResult, hold_cycle
 from poolbook.domain.negotiator.negotiator_settings import configured_settings
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.startd.public_ad import PublishedSlots
@@ -116,7 +116,7 @@ def several(pool_settings: dict[str, str] | None = None, /) -> Pool:
 
 
 def cycle_of(pool: Pool, whose: str) -> CycleResult:
-    return hold(
+    return hold_cycle(
         pool.state,
         pool.caches,
         PublishedSlots,

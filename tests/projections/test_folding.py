@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from poolbook.domain.classad import Context
 from poolbook.domain.fold.evolve import fold
-from poolbook.domain.negotiator.accounting import initial, terms
+from poolbook.domain.negotiator.accounting import accountant_settings, initial_factor
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.sensor_readings import no_readings
 from poolbook.domain.startd.evaluation import PolicyEvaluation
@@ -91,7 +91,9 @@ def check_accounting(views: Views, state: State) -> None:
         assert [getattr(books[name], field) for field in ("name", *fields)] == [
             getattr(submitter, field) for field in ("name", *fields)
         ]
-        assert books[name].factor == (submitter.factor or initial(name, terms(submitter.appeared_under or {})))
+        assert books[name].factor == (
+            submitter.factor or initial_factor(name, accountant_settings(submitter.appeared_under or {}))
+        )
     assert (pool.settings, pool.accounted, views.at) == (state.settings, state.priorities_updated_at, state.at)
 
 

@@ -64,7 +64,7 @@ class SubmitterAccount(Protocol):
     def appeared_under(self) -> Mapping[str, str] | None: ...
 
 
-def terms(settings: Mapping[str, str]) -> AccountantSettings:
+def accountant_settings(settings: Mapping[str, str]) -> AccountantSettings:
     """Return the accountant's settings from a pool's settings (``domain/state/pool_settings.py``)."""
     prefix = "GROUP_PRIO_FACTOR_"
     groups = {name[len(prefix) :].lower(): float(text) for name, text in settings.items() if name.startswith(prefix)}
@@ -84,7 +84,7 @@ def rounded(value: float) -> float:
     return float(f"{value:.12g}")
 
 
-def aged(priority: float, used: float, passed: float, halflife: float) -> float:
+def smoothed_priority(priority: float, used: float, passed: float, halflife: float) -> float:
     """Return the real priority after a period in which the submitter used ``used`` cores on average. This is the
     manual's formula; the result is not rounded.
 
@@ -94,7 +94,7 @@ def aged(priority: float, used: float, passed: float, halflife: float) -> float:
     return max(LEAST_PRIORITY, beta * priority + (1 - beta) * used)
 
 
-def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> float:
+def priority_at(submitter: Submitter, accounted: int, now: int, halflife: float) -> float:
     """Return a submitter's real priority at the time ``now``.
 
     If the last updates left the submitter out, it used nothing after its own last update, so its priority decayed.
@@ -104,16 +104,16 @@ def updated(submitter: Submitter, accounted: int, now: int, halflife: float) -> 
     if submitter.priority == LEAST_PRIORITY and submitter.usage_until(now) == submitter.usage_accounted:
         return LEAST_PRIORITY  # the best priority cannot improve
     since = max(submitter.updated, accounted)
-    before = brought_to(submitter, since, halflife)
+    before = decayed_priority(submitter, since, halflife)
     if now <= since:
         return rounded(before)
     used = (submitter.usage_until(now) - submitter.usage_accounted) / (now - since) / _THOUSANDTHS
-    return rounded(aged(before, used, now - since, halflife))
+    return rounded(smoothed_priority(before, used, now - since, halflife))
 
 
-def brought_to(submitter: SubmitterAccount, at: int, halflife: float) -> float:
+def decayed_priority(submitter: SubmitterAccount, at: int, halflife: float) -> float:
     """Return the real priority of a submitter that has used nothing since its last update, decayed until ``at``."""
-    return aged(submitter.priority, 0.0, max(0, at - submitter.updated), halflife)
+    return smoothed_priority(submitter.priority, 0.0, max(0, at - submitter.updated), halflife)
 
 
 def _leased(submitter: SubmitterAccount, name: str, now: int) -> float | None:
@@ -121,17 +121,18 @@ def _leased(submitter: SubmitterAccount, name: str, now: int) -> float | None:
     return lease[0] if lease is not None and now < lease[1] else None
 
 
-def factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
+def priority_factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
     """Return the priority factor in force: the leased one, the submitter's own, or that of a new submitter."""
     leased = _leased(submitter, "factor", now)
     if leased is not None:
         return leased
     if submitter.factor >= LEAST_FACTOR:
         return submitter.factor
-    return initial(submitter.name, rules if submitter.appeared_under is None else _terms_of(submitter.appeared_under))
+    settings = rules if submitter.appeared_under is None else _parsed_settings(submitter.appeared_under)
+    return initial_factor(submitter.name, settings)
 
 
-def initial(name: str, rules: AccountantSettings) -> float:
+def initial_factor(name: str, rules: AccountantSettings) -> float:
     """Return a new submitter's priority factor: the one for nice users, for its accounting group, or for users from
     other domains, or else the default. The factor is recorded once, so later configuration changes do not affect it
     (the manual: "the default initial priority factor for all new users"; HTCondor stores it)."""
@@ -153,7 +154,7 @@ def first_factor(state: Manager, name: str, negotiator: str = "") -> float:
     :param negotiator: the negotiator with the account; empty: NEGOTIATOR
     """
     known = str(AccountName(negotiator, name)) in state.submitters
-    return 0.0 if known else initial(name, terms_of(state.settings, negotiator))
+    return 0.0 if known else initial_factor(name, accountant_settings_of(state.settings, negotiator))
 
 
 class _Terms:
@@ -163,15 +164,15 @@ class _Terms:
     terms: AccountantSettings
 
 
-def _terms_of(settings: Mapping[str, str]) -> AccountantSettings:
+def _parsed_settings(settings: Mapping[str, str]) -> AccountantSettings:
     if _Terms.settings is not settings:
-        _Terms.settings, _Terms.terms = settings, terms(settings)
+        _Terms.settings, _Terms.terms = settings, accountant_settings(settings)
     return _Terms.terms
 
 
-def terms_of(settings: Mapping[str, str], negotiator: str) -> AccountantSettings:
+def accountant_settings_of(settings: Mapping[str, str], negotiator: str) -> AccountantSettings:
     """Return the accountant's settings of a negotiator; empty: NEGOTIATOR."""
-    return _terms_of(negotiator_settings(settings, negotiator))
+    return _parsed_settings(negotiator_settings(settings, negotiator))
 
 
 def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[str, Record]:
@@ -180,9 +181,9 @@ def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[
     return {name.submitter: record for name, record in named if name.negotiator == negotiator}
 
 
-def effective(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
+def effective_priority(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
     """Return the effective priority, based on the last updated real priority."""
-    return max(LEAST_PRIORITY, submitter.priority) * factor(submitter, rules, now)
+    return max(LEAST_PRIORITY, submitter.priority) * priority_factor(submitter, rules, now)
 
 
 def floor(submitter: SubmitterAccount, now: int) -> float:
@@ -197,9 +198,9 @@ def ceiling(submitter: SubmitterAccount, now: int) -> float:
     return submitter.ceiling if leased is None else leased
 
 
-def real(state: Manager, submitter: Submitter, halflife: float) -> float:
+def real_priority(state: Manager, submitter: Submitter, halflife: float) -> float:
     """Return the real priority as of the pool's last update."""
-    return rounded(brought_to(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
+    return rounded(decayed_priority(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
 
 
 # Submitters as shown in reports
@@ -284,7 +285,7 @@ def _standing(
         book.name,
         group,
         _shown(book, max(accounted, book.updated), aged_until, rules.halflife),
-        factor(book, rules, now),
+        priority_factor(book, rules, now),
         floor(book, now),
         ceiling(book, now),
         book.slots,
@@ -297,11 +298,11 @@ def _standing(
 
 
 def _shown(book: AccountantRecord, since: int, until: int, halflife: float) -> float:
-    before = brought_to(book, since, halflife)
+    before = decayed_priority(book, since, halflife)
     if book.slots or until <= since:
         return rounded(before)
     used = (book.weighted_usage - book.usage_accounted) / (until - since) / _THOUSANDTHS
-    return rounded(aged(before, used, until - since, halflife))
+    return rounded(smoothed_priority(before, used, until - since, halflife))
 
 
 def shares(standings: Iterable[Standing], taking_part: Container[str]) -> dict[str, float]:

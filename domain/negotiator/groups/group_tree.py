@@ -23,13 +23,13 @@ class AccountingGroup:
 
 
 @define(eq=False)
-class Node:
+class GroupNode:
     """A group in one cycle. Amounts are in cores (slot weights) unless their comments say otherwise."""
 
     group: AccountingGroup
     number: int  #: the index in the tree, breadth first; the root is 0
-    parent: Node | None = field(default=None, repr=False)
-    children: list[Node] = field(factory=list, repr=False)
+    parent: GroupNode | None = field(default=None, repr=False)
+    children: list[GroupNode] = field(factory=list, repr=False)
     accepts_surplus: bool = False
     quota: float = 0.0  #: the maximum for its own submitters, without surplus
     subtree_quota: float = 0.0  #: the same including its subgroups
@@ -51,9 +51,9 @@ class Node:
     def name(self) -> str:
         return self.group.name
 
-    def ancestry(self) -> Iterator[Node]:
+    def ancestry(self) -> Iterator[GroupNode]:
         """Yield the node, its parent, and so on up to the root."""
-        node: Node | None = self
+        node: GroupNode | None = self
         while node is not None:
             yield node
             node = node.parent
@@ -63,7 +63,9 @@ class Node:
         """Return the cores used by the group's own submitters."""
         return self.used / 1000
 
-    def distribute(self, amounts: Sequence[float], requested: float, below: Callable[[Node, float], object]) -> None:
+    def distribute(
+        self, amounts: Sequence[float], requested: float, below: Callable[[GroupNode, float], object]
+    ) -> None:
         """Allocate an amount to each subgroup, and the last amount to the group itself.
 
         :param amounts: cores for each subgroup in order, and for the group itself
@@ -101,22 +103,22 @@ class GroupTree:
     ignored: Mapping[str, str]  #: invalid names, with reasons
 
     @property
-    def divides(self) -> bool:
+    def has_groups(self) -> bool:
         """Check whether there are any accounting groups; without groups, a cycle has no quotas."""
         return len(self.groups) > 1
 
     def index_of(self, submitter: str) -> int:
         """Return the index of the innermost existing group that a submitter's name contains."""
-        if not self.divides:
+        if not self.has_groups:
             return 0
         return self.indexes[innermost_group(group_of(submitter).lower(), self.indexes)]
 
-    def new_nodes(self) -> list[Node]:
+    def new_nodes(self) -> list[GroupNode]:
         """Return nodes for a new cycle, in the order of the groups."""
-        nodes: list[Node] = []
+        nodes: list[GroupNode] = []
         for number, (group, above) in enumerate(zip(self.groups, self.parents, strict=True)):
             parent = nodes[above] if number else None
-            nodes.append(Node(group, number, parent))
+            nodes.append(GroupNode(group, number, parent))
             if parent is not None:
                 parent.children.append(nodes[-1])
         return nodes
@@ -144,10 +146,10 @@ def group_tree(names: Iterable[str], configured: Mapping[str, AccountingGroup]) 
             ignored[name] = f"there is no group {name.rpartition('.')[0]}"
         else:
             known[lower] = configured.get(lower, AccountingGroup(name))
-    return _laid_out(known, ignored)
+    return _build_tree(known, ignored)
 
 
-def _laid_out(known: Mapping[str, AccountingGroup], ignored: Mapping[str, str]) -> GroupTree:
+def _build_tree(known: Mapping[str, AccountingGroup], ignored: Mapping[str, str]) -> GroupTree:
     regroups = any(group.autoregroup for group in known.values())
     below: dict[str, list[str]] = {}
     for lower in known:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from ...events import GroupQuota
 from ...state_machines import Dialect
-from .group_tree import GroupTree, Node
+from .group_tree import GroupNode, GroupTree
 from .rounds import QuotaRules
 
 
@@ -17,18 +17,18 @@ def oversubscribes(rules: QuotaRules, dialect: Dialect) -> bool:
 
 def quotas_of(tree: GroupTree, total: float, oversubscribe: bool) -> tuple[GroupQuota, ...]:
     """Return the quotas of all groups for a pool of ``total`` cores, as logged; empty without groups."""
-    if not tree.divides:
+    if not tree.has_groups:
         return ()
     nodes = tree.new_nodes()
-    assign(nodes[0], total, oversubscribe)
+    assign_quotas(nodes[0], total, oversubscribe)
     return logged_quotas(nodes)
 
 
-def logged_quotas(nodes: Iterable[Node]) -> tuple[GroupQuota, ...]:
+def logged_quotas(nodes: Iterable[GroupNode]) -> tuple[GroupQuota, ...]:
     return tuple(GroupQuota(node.name, node.quota, node.subtree_quota) for node in nodes)
 
 
-def assign(node: Node, quota: float, oversubscribe: bool) -> None:
+def assign_quotas(node: GroupNode, quota: float, oversubscribe: bool) -> None:
     """Assign ``quota`` cores to a group and its subtree.
 
     Static quotas are assigned first, and dynamic quotas divide the remainder. Static quotas that add up to more than
@@ -50,7 +50,7 @@ def assign(node: Node, quota: float, oversubscribe: bool) -> None:
             own = child.group.quota * (for_statics / (statics if statics > 0 else 1))
         else:
             own = child.group.quota * (for_dynamics / max(dynamics, 1.0))
-        assign(child, own, oversubscribe)
+        assign_quotas(child, own, oversubscribe)
         assigned += own
     # The root's quota is what the groups leave; it cannot be configured.
     node.quota = max(0.0, quota if oversubscribe and node.parent is not None else quota - assigned)

@@ -15,15 +15,13 @@ from msgspec import Struct, field
 from ...classad import ClassAd, Context, Expression
 from ...classad.analysis import value_or_error
 from ...state_machines import Dialect
-from .group_tree import Node
+from .group_tree import GroupNode
 
 # Surplus: unused quota is given to groups that accept surplus, from the leaves up (hgq_fairshare,
 # hgq_allocate_surplus).
 
-Line = list[tuple[Node, float]]
 
-
-def allocate(node: Node) -> float:
+def allocate_cores(node: GroupNode) -> float:
     """Allocate to each group of a subtree what it requests, up to its quota, and the surplus to groups that accept it.
 
     :returns: the cores that no group of the subtree can use
@@ -35,13 +33,13 @@ def allocate(node: Node) -> float:
     if not node.children:
         return surplus
     for child in node.children:
-        surplus += allocate(child)
+        surplus += allocate_cores(child)
         if child.accepts_surplus:
             node.subtree_requested += child.subtree_requested
     return _divide(node, surplus)
 
 
-def _divide(node: Node, surplus: float) -> float:
+def _divide(node: GroupNode, surplus: float) -> float:
     """Divide surplus among a group and those of its subgroups that accept surplus. The group is treated like a
     subgroup.
 
@@ -62,13 +60,13 @@ def _divide(node: Node, surplus: float) -> float:
     else:
         granted = [0.0] * len(among)
         weights = [*(child.subtree_quota for child in node.children), node.quota]
-        surplus, requested = _compete(weights, granted, requests, surplus, requested)
-        surplus, requested = _compete([1.0] * len(among), granted, requests, surplus, requested)
+        surplus, requested = _share_surplus(weights, granted, requests, surplus, requested)
+        surplus, requested = _share_surplus([1.0] * len(among), granted, requests, surplus, requested)
     node.distribute(granted, requested, _divide)
     return surplus
 
 
-def _compete(
+def _share_surplus(
     weights: list[float], granted: list[float], requests: list[float], surplus: float, requested: float
 ) -> tuple[float, float]:
     """Divide surplus by weight among groups with requests, and divide what a group does not need again. Stop when the
@@ -100,7 +98,7 @@ def _compete(
 # groups receive in turn (hgq_recover_remainders, hgq_round_robin).
 
 
-def recover(node: Node) -> float:
+def recover_remainders(node: GroupNode) -> float:
     """Round the allocations in a subtree down to whole slots, and allocate whole slots from the sum of the fractions.
 
     :returns: the remaining fraction
@@ -113,15 +111,15 @@ def recover(node: Node) -> float:
     if not node.children:
         return rest
     for child in node.children:
-        rest += recover(child)
+        rest += recover_remainders(child)
         if child.accepts_surplus:
             node.subtree_requested += child.subtree_requested
             if child.subtree_requested > 0:
                 node.subtree_served_at = min(node.subtree_served_at, child.subtree_served_at)
-    return _go_around(node, rest)
+    return _round_robin(node, rest)
 
 
-def _go_around(node: Node, rest: float) -> float:
+def _round_robin(node: GroupNode, rest: float) -> float:
     """Give whole slots to a group and those of its subgroups that accept surplus. The group served longest ago comes
     first, then the one with the larger quota, then the one with the larger request.
 
@@ -154,7 +152,7 @@ def _go_around(node: Node, rest: float) -> float:
             waiting += requests[index] > 0
             if rest < most:
                 break
-    node.distribute(granted, requested, _go_around)
+    node.distribute(granted, requested, _round_robin)
     return rest
 
 
@@ -174,7 +172,7 @@ class QuotaRules(Struct, frozen=True):
     rate: float = 1e100  #: GROUP_QUOTA_ROUND_ROBIN_RATE
 
 
-def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialect, context: Context) -> float:
+def sort_key(node: GroupNode, order: Expression | None, total: float, dialect: Dialect, context: Context) -> float:
     """Return the value of GROUP_SORT_EXPR for a group.
 
     :param total: the cores of the pool
@@ -197,20 +195,20 @@ def sort_key(node: Node, order: Expression | None, total: float, dialect: Dialec
     return float(value) if isinstance(value, int | float) and value == value else LAST
 
 
-class Rounds(Struct):
+class GroupRounds(Struct):
     """The rounds of a cycle."""
 
-    nodes: Sequence[Node]  #: breadth first, with ``used`` and ``demand`` set
+    nodes: Sequence[GroupNode]  #: breadth first, with ``used`` and ``demand`` set
     rules: QuotaRules
     total: float  #: the number of cores in the pool
     weighted: bool  #: NEGOTIATOR_USE_SLOT_WEIGHTS
     preempts: bool  #: NEGOTIATOR_CONSIDER_PREEMPTION
     dialect: Dialect
     context: Context
-    serve: Callable[[Node, float], None]  #: lets a group negotiate until its submitters have this many cores
-    skip: Callable[[Node], None]  #: called for a group that may not negotiate
+    serve: Callable[[GroupNode, float], None]  #: lets a group negotiate until its submitters have this many cores
+    skip: Callable[[GroupNode], None]  #: called for a group that may not negotiate
     ends: Callable[[], bool]  #: returns whether no slot is left
-    waits: Callable[[Node], bool]  #: returns whether submitters of a group are left in the cycle
+    waits: Callable[[GroupNode], bool]  #: returns whether submitters of a group are left in the cycle
     served: dict[str, None] = field(default_factory=dict)  #: the groups that received remainders
 
     def run(self) -> None:
@@ -234,14 +232,14 @@ class Rounds(Struct):
         for node in self.nodes:
             node.allocated = node.subtree_requested = 0.0
             node.served = False
-        allocate(root)
+        allocate_cores(root)
         if not self.weighted:
-            recover(root)
+            recover_remainders(root)
             self.served |= {node.name: None for node in self.nodes if node.served}
         if self._regroups:
             root.quota = root.allocated = self.total
 
-    def in_order(self) -> list[Node]:
+    def in_order(self) -> list[GroupNode]:
         """Return the groups by GROUP_SORT_EXPR, smallest value first. With autoregroup, the root comes last."""
         order, context = self.rules.order, self.context
         keys = [sort_key(node, order, self.total, self.dialect, context) for node in self.nodes]
@@ -264,7 +262,7 @@ class Rounds(Struct):
             if reached >= most:
                 return
 
-    def _take_turn(self, node: Node, amount: float) -> None:
+    def _take_turn(self, node: GroupNode, amount: float) -> None:
         if not self.waits(node):
             return
         full = node.before >= node.allocated and not self.preempts
@@ -275,7 +273,7 @@ class Rounds(Struct):
         more = max(0.0, target - node.before)
         self.serve(node, self._bounded(node, node.before + more * amount if more > 0 else target))
 
-    def _bounded(self, node: Node, cores: float) -> float:
+    def _bounded(self, node: GroupNode, cores: float) -> float:
         if not self.weighted:
             cores = float(floor(cores))
         if self.rules.strict:
