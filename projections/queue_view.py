@@ -143,8 +143,8 @@ class _QueuedCluster:
             self.add(QueuedRange(proc, job_range.last, job_range.status, job_range.slot, job_range.changes))
             job_range.last, job_range.altered = proc - 1, True
 
-    def single(self, proc: int) -> QueuedRange | None:
-        """Split this process from its neighbours, and return its range; None if it is not in the queue."""
+    def split_off(self, proc: int) -> QueuedRange | None:
+        """Split a process from the range it is in, and return its new range; None if it is not queued."""
         if self._range_of(proc) is None:
             return None
         self._split_before(proc)
@@ -402,7 +402,7 @@ class QueueFold:
 
     def _fold_single(self, event: e.JobActivated | _RunEvent | e.JobExited) -> QueuedRange | None:
         cluster = self._cluster(event.cluster)
-        job_range = cluster.single(event.proc)
+        job_range = cluster.split_off(event.proc)
         if job_range is not None:
             changes = dict(job_range.changes)
             fold_job(changes, cluster.ad, event)

@@ -27,7 +27,7 @@ _PLAIN = {"exited": COMPLETED, "": ENDED}
 
 
 @define
-class _Active:
+class _OpenRun:
     """A run that has not ended, with the possible causes so far from the job, the slot, the claim and signals."""
 
     event: e.JobActivated
@@ -42,8 +42,8 @@ class _Active:
 @define
 class _NativeRunReader:
     users: dict[int, tuple[str, str]] = field(factory=dict)  #: a cluster's user and accounting group
-    active: dict[str, _Active] = field(factory=dict)  #: the active runs, by the keys of their activations
-    last_of: dict[tuple[int, int], str] = field(factory=dict)  #: the last activation of each job
+    active: dict[str, _OpenRun] = field(factory=dict)  #: the active runs, by the keys of their activations
+    last_activation: dict[tuple[int, int], str] = field(factory=dict)  #: by job
     run_by_slot: dict[str, str] = field(factory=dict)  #: the last activation on each slot
     preferred: dict[str, str] = field(factory=dict)  #: the reason why each slot was last given to another job
     last: int = 0
@@ -54,8 +54,8 @@ class _NativeRunReader:
             user = unquoted(event.ad.get("User", "")) or event.submitter
             self.users[event.cluster] = user, unquoted(event.ad.get("AcctGroup", ""))
         elif isinstance(event, e.JobActivated):
-            self.active[str(position)] = _Active(event, self.users.get(event.cluster, ("", "")))
-            self.run_by_slot[event.slot] = self.last_of[event.cluster, event.proc] = str(position)
+            self.active[str(position)] = _OpenRun(event, self.users.get(event.cluster, ("", "")))
+            self.run_by_slot[event.slot] = self.last_activation[event.cluster, event.proc] = str(position)
         elif isinstance(event, e.JobExited):
             return self._exited(position, event)
         elif isinstance(event, e.SlotTransitioned):
@@ -65,7 +65,7 @@ class _NativeRunReader:
         elif isinstance(event, e.JobsTransitioned):
             self._jobs_moved(event)
         elif isinstance(event, e.JobSignalled):
-            if (run := self.active.get(self.last_of.get((event.cluster, event.proc), ""))) is not None:
+            if (run := self.active.get(self.last_activation.get((event.cluster, event.proc), ""))) is not None:
                 run.signals.append(own_cause(event.cause, event.stimulus))
         elif isinstance(event, e.CycleHeld):
             matches = (match for match in event.matches if match.reason)
@@ -119,7 +119,7 @@ class _NativeRunReader:
         return self._run(run, event.ended or event.at, EVICTED, position, event.stimulus, cause)
 
     def _run(
-        self, run: _Active, ended: int, outcome: str, position: int, stimulus: str, cause: Cause = CAUSES["unknown"]
+        self, run: _OpenRun, ended: int, outcome: str, position: int, stimulus: str, cause: Cause = CAUSES["unknown"]
     ) -> JobRun:
         event = run.event
         return JobRun(

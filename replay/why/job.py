@@ -86,7 +86,7 @@ def analyze_rejection(
     job = OwnJob(cluster, proc, UTC)
     for position, event in events:
         job.read(position, event)
-    last_rejection = job.refusals.last_of(job.name, job.ad)
+    last_rejection = job.refusals.last_rejection(job.name, job.ad)
     if last_rejection is None:
         return RejectionAnalysis(None, job.matched_at)
     refusal = last_rejection[1].at, last_rejection[2]
@@ -205,7 +205,7 @@ def _deferral_situation(job: OwnJob) -> Situation | None:
 def _retiring_slots(job: OwnJob, next_cycle: NextCycle) -> list[Sentence]:
     """Return a sentence about the slot that the job would get if the job there had no retirement time left; empty if
     there is no such slot."""
-    refused_match = job.refusals.last_of(job.name, job.ad)
+    refused_match = job.refusals.last_rejection(job.name, job.ad)
     slot = None if refused_match is None else next_cycle.retiring_slot(refused_match[1], job.name)
     return [] if slot is None else [job.about_now("others_retire", slot=slot[0], until=instant(slot[1], job.zone))]
 

@@ -189,7 +189,7 @@ class ImportedJob(JobLife):
         return self.add_run_end(run, record, code, **facts)
 
     def last_slot(self) -> str:
-        """Return the slot of its current run, or the last slot of its ad; empty if unknown."""
+        """Return the slot of the job's current run, or the last slot in the job's ad; empty if unknown."""
         if self.status in ON_SLOT:
             return self.slot
         hosts = (ad.text("RemoteHost") or ad.text("LastRemoteHost") for ad in reversed(self.ads) if ad.has_left)

@@ -194,7 +194,7 @@ class Rejections:
 
     def current(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
         """Return the last rejection of the autocluster of a job with this ad; None if there is none."""
-        last_rejection = self.last_of(job, ad)
+        last_rejection = self.last_rejection(job, ad)
         if last_rejection is None:
             return None
         position, event, reason = last_rejection
@@ -219,19 +219,19 @@ class Rejections:
 
     def reason_now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
         """Return why a rejected job is not matched now, as text and as a cycle reports it (None: no rejection)."""
-        last_rejection = self.last_of(job, ad)
+        last_rejection = self.last_rejection(job, ad)
         cycle = None if last_rejection is None else next_cycle.repeat(last_rejection[1])
         if cycle is None or any(match.job == job for match in cycle.matches):
             return ROOM, None
         refusals = evolve(self, known={})
         refusals.note(0, cycle)
-        refusal = refusals.last_of(job, ad)
+        refusal = refusals.last_rejection(job, ad)
         if refusal is None:
             return OTHERS, None
         reason = _of_the_only_submitter(cycle, refusal[2])
         return short_reason(reason, next_cycle.limits(reason)), reason
 
-    def last_of(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
+    def last_rejection(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """Return the last rejection of the autocluster of a job with this ad: the position, the cycle, and the
         reason."""
         significant_values, submission = _significant(ad), self._submitted.get(JobId.parse(job).cluster)

@@ -28,25 +28,19 @@ def job_events(log: EventStore, cluster: int) -> list[e.LoggedEvent]:
 def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
     """Return the events that ``why_slot`` needs for a slot's current state, in order: the slot's stream, and the whole
     log since the cycle before its last claim."""
-    slot_events_in_order = list(log.read_stream(f"slot/{slot}"))
-    begin = _before_the_last_claim(slot_events_in_order)
-    events = {position: event for position, event in slot_events_in_order if position <= begin}
+    slot_stream = list(log.read_stream(f"slot/{slot}"))
+    begin = _before_last_claim(slot_stream)
+    events = {position: event for position, event in slot_stream if position <= begin}
     events.update(log.read_stream("negotiator"))
     events.update(log.read(begin))
     return sorted(events.items())
 
 
-def _before_the_last_claim(slot_events_in_order: list[e.LoggedEvent]) -> int:
-    """Return a position before the slot's last match."""
-    claims = [position for position, event in slot_events_in_order if isinstance(event, e.ClaimMade)]
-    last_claim = claims[-1] if claims else 0
-    free_positions = [
-        position
-        for position, event in slot_events_in_order
-        if position < last_claim
-        and (
-            isinstance(event, e.SlotCreated)
-            or (isinstance(event, e.SlotTransitioned) and event.target == "Unclaimed/Idle")
-        )
-    ]
-    return max(0, free_positions[-1] - 1) if free_positions else 0
+def _before_last_claim(slot_stream: list[e.LoggedEvent]) -> int:
+    """Return the position just before the slot was last free ahead of its last claim; 0 if it was never claimed."""
+    last_claim = max((position for position, event in slot_stream if isinstance(event, e.ClaimMade)), default=0)
+    for position, event in reversed(slot_stream):
+        becomes_free = isinstance(event, e.SlotTransitioned) and event.target == "Unclaimed/Idle"
+        if position < last_claim and (becomes_free or isinstance(event, e.SlotCreated)):
+            return max(0, position - 1)
+    return 0
