@@ -28,7 +28,6 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
 
 @lazy("join", 0, UNLIMITED, needs=FunctionInputs.ARGUMENTS)
 def _join(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
-    """Evaluate join(separator, a, b ...), join(separator, list) or join(list). Skip undefined members."""
     values: list[Any] = []
     for argument in arguments:
         values.append(argument(env, ad))

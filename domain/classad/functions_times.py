@@ -218,7 +218,6 @@ def day_numbers(year: int, month: int, day: int) -> tuple[int, int]:
 
 @eager("interval", 1)
 def _interval(env: Environment, ad: Ad, values: list[Any]) -> Any:
-    """Format seconds as ``days+hh:mm:ss``, ``h:mm:ss``, ``m:ss`` or ``s``."""
     number = to_integer(values[0])
     if type(number) is not int:
         return ERROR

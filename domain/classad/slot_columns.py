@@ -409,7 +409,6 @@ def _expression_numbers(column: AttributeColumn) -> list[int]:
 
 
 def _common_part(item: tuple[str, AttributeColumn]) -> tuple[str, int, int | None]:
-    """Return what prepared clauses assume about a column: its common value, or whether any slot lacks it."""
     key, column = item
     kinds, payload = column.kinds, column.payload
     if not isinstance(kinds, np.ndarray):

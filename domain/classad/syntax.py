@@ -256,7 +256,6 @@ class _ExpressionParser:
         return None
 
     def _operand(self) -> Expression:
-        """Parse a primary with its prefixes and postfixes: ``!a``, ``a.b``, ``a[b]``, ``a ?: b``."""
         start = self.index
         token = self.tokens[start]
         if token and self.tokens[start + 1][:1] not in _POSTFIX_STARTS and self.depth < MAX_NESTING - 1:

@@ -118,7 +118,6 @@ def _now(argument: Evaluator) -> Evaluator:
 
 
 def _constant_between_changes(node: Call, function: ClassAdFunction) -> Evaluator:
-    """Compile a function of values to its current result, which is valid until one of the values changes."""
     members = function.members.get(len(node.arguments))
     arguments = [
         _members(argument)
@@ -166,7 +165,6 @@ def _nondecreasing(node: Call, other_arguments: list[Any]) -> Evaluator:
 
 
 def _extreme(node: Call, function: ClassAdFunction, members: ListExpression) -> Evaluator:
-    """Compile ``min({a, b})`` or ``max({a, b})``: if all moving members rise or all fall, so does the result."""
     stepwise = _constant_between_changes(node, function)
     if any(type(part) in (ListExpression, AdExpression) for part in members.members):
         return stepwise

@@ -123,7 +123,6 @@ def _error_at(values: SettingValues, key: str, error: MacroError) -> ConfigError
 
 
 def _read_local(reader: ConfigReader, files: ConfigFiles) -> None:
-    """Read the local files that the configuration names. These files may change the list of files to read."""
     required = _current_value(reader.values, "REQUIRE_LOCAL_CONFIG_FILE").lower() not in ("false", "f", "no", "0")
     exclude_pattern = _current_value(reader.values, "LOCAL_CONFIG_DIR_EXCLUDE_REGEXP")
     previous_directories = ""

@@ -133,7 +133,6 @@ _INDEXED: Final = frozenset(name.lower() for names in FIELDS.values() for name i
 
 @lru_cache(maxsize=4096)
 def _indexed(prefix: str) -> str:
-    """Return the lower-case name of an attribute that the index contains; "" for any other attribute."""
     name = prefix[: -len(BETWEEN)].lower()
     return name if name in _INDEXED else ""
 

@@ -268,7 +268,6 @@ PART: Final = 1024
 
 
 def _rows_after(columns: list[Floats], rows: RowNumbers, last: int) -> Mask:
-    """Return a mask of the rows that come after the row ``last`` in the order by these columns."""
     behind: Mask = rows > last
     for values in reversed(columns):
         cells = values[rows]

@@ -230,7 +230,6 @@ class Matchmaker:
             at += 1
 
     def _key(self, request: ResourceRequest, row: int) -> Key:
-        """Return the sort key of an unclaimed slot, computed only if it must be compared with another slot's key."""
         if not request.cut_slots and not self.claimed.count and self.pslots is None:
             return 0.0, 0.0, 0.0, 0, 0.0, row
         remainder = self.remainders.by_row.get(row)

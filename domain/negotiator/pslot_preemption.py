@@ -185,7 +185,6 @@ class PslotPreemption:
     def _offer(
         self, request: ResourceRequest, job: ClassAd, parent: int, rank: float, allowed: set[int]
     ) -> PslotOffer | None:
-        """Add dynamic slots to a partitionable slot until the job matches; return None if it never does."""
         pool, remainder = self.pool, self.remainders.of(parent)
         resources = {name: float(int(amount)) for name, amount in remainder.resources.items()}
         ad, reason, preempted = pool.table.ad(parent), RANK, []

@@ -131,7 +131,6 @@ class RejectionReasons:
         return requested_of
 
     def _unserved_autoclusters(self) -> Iterator[tuple[int, int]]:
-        """Yield the autoclusters for which no slot was left, each with the row of one submitter."""
         if self.individuals is not None:
             for autocluster, name in self.waiting.groups.autoclusters(self.individuals):
                 yield autocluster, self.waiting.row_of[name]

@@ -245,7 +245,6 @@ class NegotiationCycle:
         return np.concatenate([waiting.in_order(), np.arange(count, len(self.participants))])
 
     def _spin(self, rows: RowNumbers, floors: bool, budget: PieBudget, first: bool = True) -> RowNumbers:
-        """Spin a pie until nothing changes. Return the submitters that may still receive slots."""
         total_cores = min(self.total_cores, budget.limit)
         while len(rows):
             ignoring = first and self.rules.consider_preemption
@@ -307,7 +306,6 @@ class NegotiationCycle:
         self.accounts.changed_usage.clear()
 
     def _shares(self, rows: RowNumbers) -> Floats:
-        """Return the submitters' shares of the pool, which are inversely proportional to their effective priorities."""
         priorities = self.participants["priority"][rows]
         worst = priorities.max()
         shares: Floats = worst / (priorities * _sum(worst / priorities))
@@ -323,7 +321,6 @@ class NegotiationCycle:
         return ALL if self.rules.ignore_user_priorities else max(0.0, share * total_cores - account.using)
 
     def _order(self, rows: RowNumbers, slices: Floats) -> RowNumbers:
-        """Sort the submitters: better priority first, then emptier slice, then name."""
         using = self.participants["using"][rows]
         slice_cores = using + slices
         starvation = np.divide(using, slice_cores, out=np.full(len(rows), inf), where=slice_cores > 0)
@@ -370,7 +367,6 @@ class NegotiationCycle:
         self.unserved = UnservedSubmitters(before.submitters + more[0], before.jobs + more[1], before.limited + more[2])
 
     def _negotiate(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool, skip: bool) -> tuple[bool, float]:
-        """Match a submitter's jobs. Return whether the submitter is done for this cycle, and the cores it received."""
         if not account.idle:
             return True, 0.0
         if skip:

@@ -121,7 +121,6 @@ class WaitingSubmitters:
             self.table.write_account(self.row_of[name], accounts.of(name))
 
     def _changed(self, state: Manager) -> dict[str, None] | None:
-        """Return the submitters whose record or reasons may have changed since the last update; None if unknown."""
         last_change, last_rejection = self._cursors
         changed = state.submitter_changes.since(last_change)
         rejected = state.rejection_changes.since(last_rejection)

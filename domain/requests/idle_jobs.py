@@ -319,7 +319,6 @@ class IdleQueues:
         cluster_entries.idle = idle
 
     def _update_turn(self, queue: IdleJobs) -> None:
-        """Update a submitter's position, which its first queued cluster determines if it has idle jobs."""
         clusters, old_submission = queue.clusters, queue.first_submission
         self.changed_submitters[queue.submitter] = None
         while clusters and clusters[0][1] not in self._clusters:

@@ -243,7 +243,6 @@ class Builder:
 
 
 def _is_plain(column: Column) -> bool:
-    """Check whether all values are words of ordinary characters with single blanks, and none is the null file."""
     text = "\n".join(["", *column, ""])
     blanks = any(blank in text for blank in _IRREGULAR_BLANKS)
     return not blanks and _SPECIAL_CHARACTER.search(text) is None and "/dev/null" not in column
