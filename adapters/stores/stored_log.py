@@ -23,6 +23,7 @@ from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 _STREAMS_KEPT = 100_000  # maximum number of streams whose version is cached: about 20 MB
 _CHUNK = 1024  # rows to fetch at once; fewer if they are large
 _CHUNK_BYTES = 1 << 21
+_STORED = (bytes, str)  # the types of stored events; an event of any other type is damaged
 _MAX_TAKEOVERS = 100  # how often a new writer tries again because the old one is still appending
 
 
@@ -245,7 +246,7 @@ class StoredLog:
 
 def next_count(rows: list[Row]) -> int:
     """Return how many rows to fetch next, so that large events do not exhaust the memory."""
-    size = sum(len(row[4]) for row in rows if isinstance(row[4], bytes | str))  # any other type: the log is damaged
+    size = sum([len(row[4]) for row in rows if isinstance(row[4], _STORED)])
     return max(1, min(_CHUNK, 8 * len(rows), _CHUNK_BYTES * len(rows) // (size + 1)))
 
 

@@ -42,14 +42,17 @@ def _fold_backfill_leaving(state: ExecutionPoint, event: e.BackfillLeaving) -> N
 
 def _fold_slot_transitioned(state: ExecutionPoint, event: e.SlotTransitioned) -> None:
     slots.fold_slot_transitioned(state, event)
-    state.matched.pop(event.slot, None)
-    state.preempting.pop(event.slot, None)
-    if not event.target.startswith(BACKFILL):
-        state.matched_in_backfill.pop(event.slot, None)
-    if event.target == MATCHED:
-        state.matched[event.slot] = None
-    elif event.target.startswith(PREEMPTING):
-        state.preempting[event.slot] = None
+    slot, target = event.slot, event.target
+    if state.matched:
+        state.matched.pop(slot, None)
+    if state.preempting:
+        state.preempting.pop(slot, None)
+    if state.matched_in_backfill and not target.startswith(BACKFILL):
+        state.matched_in_backfill.pop(slot, None)
+    if target == MATCHED:
+        state.matched[slot] = None
+    elif target.startswith(PREEMPTING):
+        state.preempting[slot] = None
 
 
 def _fold_slot_destroyed(state: ExecutionPoint, event: e.SlotDestroyed) -> None:

@@ -15,6 +15,7 @@ from .records import Claim, Machine, MachineDrain, Slot, Starter
 from .slot_attributes import SlotAd
 
 SUSPENDED = "Claimed/Suspended"
+DRAINED = "Drained/"
 PREEMPTING = "Preempting/"
 ENDING = ("Claimed/Retiring", PREEMPTING)
 JOB_FLAGS = frozenset({"irrevocable", "preempted", "drained"})
@@ -115,25 +116,27 @@ def new_slot(event: e.SlotCreated, position: int) -> Slot:
 
 
 def fold_transition(slot: Slot, event: e.SlotTransitioned, position: int, user: str) -> None:
-    slot.drained_core_time, slot.drained_counted_until = slot.drained_until(event.at), event.at
-    before = slot.time_spent.get(slot.state_activity, 0)
-    slot.time_spent[slot.state_activity] = before + event.at - slot.entered_activity
+    at, source, target = event.at, slot.state_activity, event.target
+    if source.startswith(DRAINED):
+        slot.drained_core_time = slot.drained_until(at)
+    slot.drained_counted_until = at
+    slot.time_spent[source] = slot.time_spent.get(source, 0) + at - slot.entered_activity
     starter = slot.activation
     if starter is not None:
         if starter.suspended_since:
-            starter.suspended_time += event.at - starter.suspended_since
-        starter.suspended_since = event.at if event.target == SUSPENDED else 0
-        if event.target.startswith(PREEMPTING):
-            starter.preempting_since = starter.preempting_since or event.at
-        if event.target.startswith(ENDING):
+            starter.suspended_time += at - starter.suspended_since
+        starter.suspended_since = at if target == SUSPENDED else 0
+        if target.startswith(ENDING):
+            if target.startswith(PREEMPTING):
+                starter.preempting_since = starter.preempting_since or at
             starter.leave_cause = event.cause if event.cause in EVICTION_REASONS else starter.leave_cause
-        elif event.target != SUSPENDED:
+        elif target != SUSPENDED:
             starter.leave_cause = ""
-    if event.target.partition("/")[0] != slot.state_activity.partition("/")[0]:
-        slot.entered_state = event.at
+    if target.partition("/")[0] != source.partition("/")[0]:
+        slot.entered_state = at
         slot.destination = ""
-    slot.entered_activity = event.at
-    slot.state_activity = read_pair(event.target)
+    slot.entered_activity = at
+    slot.state_activity = read_pair(target)
 
 
 def fold_ad_change(slot: Slot, event: e.SlotAdChanged, position: int, user: str) -> None:
