@@ -78,7 +78,7 @@ class Sensors(Struct, frozen=True):
 
     def read(self, now: int, condor_load: Mapping[str, float]) -> Readings:
         """Return the readings at the instant ``now``."""
-        any_input, console_input = self._idle.read(now)
+        any_input, console_input = self._idle.recent(now)
         return Readings(any_input, console_input, machine_load(), condor_load)
 
     def close(self) -> None:
@@ -96,6 +96,7 @@ def machine_load() -> float:
 _UTMP = struct.Struct("=hxxi32s4s32s256shhiii4i20x")
 """A record of glibc's utmp: its kind, the process, the line; the rest is skipped."""
 _USER_PROCESS = 7
+_READ_EVERY = 100_000  #: microseconds
 
 
 def logged_in(utmp: Path) -> list[str] | None:
@@ -176,6 +177,14 @@ class Idle:
         self._input = InputDevices(self._devices / "input")
         self._seen: int | None = None
         self._touched: int | None = None
+        self._recent: tuple[int | None, int | None] = (None, None)
+        self._recent_at = 0
+
+    def recent(self, now: int) -> tuple[int | None, int | None]:
+        """Return the result of ``read`` as of at most `_READ_EVERY` ago: it looks at all terminals."""
+        if not self._recent_at <= now < self._recent_at + _READ_EVERY:
+            self._recent, self._recent_at = self.read(now), now
+        return self._recent
 
     def read(self, now: int) -> tuple[int | None, int | None]:
         """Return the instants, in microseconds, of the last use anywhere and at the console; None: unknown. An access

@@ -42,6 +42,10 @@ class ReadAd:
         except EvaluationError:
             return None
 
+    def is_true(self, name: str) -> bool:
+        """Return True if an attribute evaluates to true."""
+        return name.lower() in map(str.lower, self._texts) and self.value(name) is True
+
     def text(self, name: str) -> str:
         source = self._texts.get(name, "")
         if _PLAIN_STRING.fullmatch(source):
@@ -154,7 +158,7 @@ def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
     """Return the condor_chirp operations that the job may use; None if it requests or may use none. ``ours``: the job
     is in this pool's queue, which stores its writes."""
     chirp = starter.chirp
-    if chirp is None or job.value("WantIOProxy") is not True or _at_the_access_point(job):
+    if chirp is None or not job.is_true("WantIOProxy") or _at_the_access_point(job):
         return None
     return evolve(
         chirp,
@@ -224,7 +228,7 @@ def file_transfer(
         inputs=(*brought, *inputs),
         outputs=_names(job.text("TransferOutput")) if "TransferOutput" in job else None,
         remaps=remaps(job.text("TransferOutputRemaps")),
-        preserve=job.value("PreserveRelativePaths") is True,
+        preserve=job.is_true("PreserveRelativePaths"),
         brought=tuple(name for name, _ in copied if name not in streamed),
         streamed=streamed,
         max_input_mb=_max_transfer(job, "MaxTransferInputMB", limits.get("MAX_TRANSFER_INPUT_MB")),
@@ -254,9 +258,9 @@ def _at_the_access_point(job: ReadAd) -> bool:
 
 def _checkpoint(job: ReadAd) -> dict[str, int] | None:
     """Return the exit code or signal by which a job reports a checkpoint; None if it takes no checkpoints."""
-    if job.value("WantFTOnCheckpoint") is not True:
+    if not job.is_true("WantFTOnCheckpoint"):
         return None
-    if job.value("SuccessCheckpointExitBySignal") is True:
+    if job.is_true("SuccessCheckpointExitBySignal"):
         return {"signal": _signal(job, "SuccessCheckpointExitSignal")}
     return {"code": job.number("SuccessCheckpointExitCode") or 0}
 
