@@ -217,8 +217,11 @@ def _write_at(descriptor: int, data: bytes, place: int) -> None:
         done_count += os.pwrite(descriptor, data[done_count:], place + done_count)
 
 
+_encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
 def line_of(record: Record) -> bytes:
-    return json.dumps(record, separators=(",", ":")).encode() + b"\n"
+    return _encode(record).encode() + b"\n"
 
 
 def _parse(line: bytes) -> Record | None:

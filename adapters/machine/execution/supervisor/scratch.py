@@ -279,7 +279,8 @@ def _write(path: str, data: bytes) -> None:
         done_count = 0
         while done_count < len(data):
             done_count += os.write(file, data[done_count:])
-        os.ftruncate(file, len(data))
+        if os.fstat(file).st_size > len(data):
+            os.ftruncate(file, len(data))
     finally:
         os.close(file)
 
