@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine.execution.activation import Exited, Usage
+from poolbook.adapters.machine.execution.supervisor import processes
+from poolbook.adapters.machine.execution.supervisor.process_trees import ProcessTrees
 from poolbook.domain.ports.world import How
 
+from ..children import child
 from .bench import Bench, runs, state, wait
 
 
@@ -230,3 +233,29 @@ def test_usage_is_reported_while_the_job_runs(bench: Bench) -> None:
 def test_disk_usage_is_that_of_the_scratch_directory_at_the_end(bench: Bench) -> None:
     bench.sh("1", "mkdir -p a/b; head -c 1000000 /dev/zero > a/b/file; ln -s /etc link")
     assert 976 <= bench.end("1").disk_kb < 1100
+
+
+@pytest.mark.parametrize("lists_children", [True, False])
+def test_all_processes_are_searched_only_for_an_unknown_child(
+    monkeypatch: pytest.MonkeyPatch, lists_children: bool
+) -> None:
+    searches: list[int] = []
+
+    def search() -> set[int]:
+        searches.append(1)
+        return {os.getpid()}
+
+    trees = ProcessTrees(os.getpid())
+    with child(lambda _: signal.pause()) as one:
+        present = processes.children(os.getpid())
+        assert present is not None and one.pid in present
+        for pid in present:
+            trees.leave_alone(pid, 0)
+        monkeypatch.setattr(processes, "pids", search)
+        if not lists_children:  # a kernel without /proc/pid/task/tid/children
+            monkeypatch.setattr(processes, "children", lambda pid: None)
+        trees.refresh_orphans()
+        assert len(searches) == (0 if lists_children else 1)
+        trees.forget(one.pid)
+        trees.refresh_orphans()
+        assert len(searches) == (1 if lists_children else 2)
