@@ -21,6 +21,7 @@ from .source_reader import SourceFile, State, without_secrets
 
 LONGEST: Final = 1 << 22  #: reject this many bytes without the end of an entry; actual entries are below 100 kB
 _MAX_CACHED_TIMES: Final = 10_000  #: maximum number of times in the cache
+_MAX_ENTRIES: Final = 1_000  #: maximum number of entries in an event, because a log reads many events at once
 
 _HEADER: Final = re.compile(
     r"(\d{3}) \((-?\d{1,9})\.(-?\d{1,9})\.(-?\d{1,9})\) "
@@ -218,8 +219,9 @@ class JobEventLogReader:
         self._clock.last, self.line = at, line - 1
         source = self._source.number
         events += [
-            JobsLogged(entries[0][0], "reported", f"{source}:{entries[0][1]}", int(name), source, tuple(entries))
+            JobsLogged(part[0][0], "reported", f"{source}:{part[0][1]}", int(name), source, tuple(part))
             for name, entries in runs
+            for part in (entries[start : start + _MAX_ENTRIES] for start in range(0, len(entries), _MAX_ENTRIES))
         ]
         return True
 
