@@ -24,15 +24,17 @@ def section() -> str:
     return f"""{HEAD}
 
 Tests run {len(cases())} submit files (`tests/data/beside`) in an HTCondor pool and in Poolbook, and hold, vacate
-and remove their jobs. They compare the jobs' event logs, ads and files completely, except for times, measurements
-and names. The table lists all differences:
+and remove the jobs in both pools. They compare the jobs' event logs, ads and files completely, except for times,
+measurements and names. The table lists all differences. If a difference does not occur in every run, the first column
+says "sometimes":
 
 | difference (in which jobs) | reason |
 |---|---|
 {_rows(known_differences())}
-Tests also repeat the actions of the recordings 12 (what the schedd allows), 13 (deferred jobs and policies) and 21
-(factories) in virtual time, with the same submit files and configuration. Rejections, the ads of the queue and the
-history, and event logs differ as listed above and as follows (12-15 means recording 12 and cluster 15):
+Tests also repeat recordings 12 (what the schedd allows), 13 (deferred jobs and policies) and 21 (factories) in
+virtual time, with the same submit files and configuration. The rejections, the ads in the queue and the history, and
+the event logs have the differences in the table above, and also those in the following table (12-15 means cluster 15 of
+recording 12):
 
 | difference (in which jobs) | reason |
 |---|---|
