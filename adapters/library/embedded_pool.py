@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from threading import Event as ThreadEvent
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -43,6 +42,8 @@ from .pool_administration import Config, Configured, Submitters
 from .python_values import plain, seconds_of, text_of
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from ...replay.validation import Violation
     from ..runtime.log_writer import StimulusResult
     from ..runtime.pool_server import PoolServer
@@ -63,15 +64,6 @@ class Outcome(TypedDict):
     last: int
     result: str  #: "done", "not found", "permission denied", "release limit", or the status that does not allow it
     changes: dict[str, str]  #: the attributes that the edit set, as expressions
-
-
-class _Submission:
-    """A submission that waits for its append, together with those of other threads."""
-
-    def __init__(self, request: s.Submit) -> None:
-        self.request = request
-        self.result: StimulusResult | BaseException | None = None  #: its answer, or why the append failed
-        self.has_result = ThreadEvent()
 
 
 @serialized("close", "advance", "run", "prio", "submit")
@@ -107,7 +99,7 @@ class Pool(Submitters, LogQueries):
         self._user, self._close = user, close
         self._views: sqlite3.Connection | None = None
         self._submitters: set[int] = set()  #: the threads that wait for their turn to submit
-        self._submissions: list[_Submission] = []
+        self._submissions: list[tuple[s.Submit, Future[StimulusResult]]] = []  #: those that wait for an append
 
     @property
     def _log(self) -> EventStore:
@@ -213,6 +205,8 @@ class Pool(Submitters, LogQueries):
         :raises Refusal: the pool does not accept it
         :warns SubmitWarning: a command has no effect, or not the likely intended one
         """
+        from concurrent.futures import Future, wait
+
         from ..runtime.disk import ReadOnlyDisk
         from ..runtime.requests import SubmitTerms
         from ..runtime.submit_request import submission_of, submit_request
@@ -221,9 +215,12 @@ class Pool(Submitters, LogQueries):
             raise TypeError("a submission is a submit description's text, or a mapping of its commands")
         if not isinstance(count, int) or (isinstance(description, str) and count != 1):
             raise ValueError(f"count = {count!r}: give a whole number with a mapping; a text has its queue statement")
-        self._submitters.add(get_ident())
-        with self._calls:
-            self._submitters.discard(get_ident())
+        with ExitStack() as turn:
+            self._submitters.add(get_ident())
+            try:
+                turn.enter_context(self._calls)
+            finally:
+                self._submitters.discard(get_ident())
             submitting_user = user or self._user
             number = self._engine.state.next_cluster + len(self._submissions)
             parsed = submission_of(
@@ -233,21 +230,19 @@ class Pool(Submitters, LogQueries):
             for warning in parsed.warnings:
                 warnings.warn(warning, SubmitWarning, stacklevel=2)
             self._allow_jobs_of(submitting_user)
-            submission = _Submission(submit_request(parsed, self._engine.id("submit"), submitting_user, number))
-            self._submissions.append(submission)
+            request = submit_request(parsed, self._engine.id("submit"), submitting_user, number)
+            result: Future[StimulusResult] = Future()
+            self._submissions.append((request, result))
             # Let the threads that wait for their turn add their submissions, unless a callback keeps this one.
             if not self._submitters or self._engine.in_callback:
                 self._append_submissions()
-        if not submission.has_result.wait(_GROUPING_S):
+        if not wait([result], _GROUPING_S).done:
             with self._calls:
                 if self._submissions:
                     self._append_submissions()
-        if isinstance(submission.result, BaseException):
-            raise submission.result
-        assert submission.result is not None
-        if submission.result.refusal:
-            raise Refusal(submission.result.refusal)
-        answer = submission.result.value
+        if result.result().refusal:
+            raise Refusal(result.result().refusal)
+        answer = result.result().value
         if answer.get("warning"):
             warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
         return int(answer["cluster"])
@@ -256,14 +251,13 @@ class Pool(Submitters, LogQueries):
         """Decide the waiting submissions, and append their events together."""
         submissions, self._submissions = self._submissions, []
         try:
-            results: Sequence[StimulusResult | BaseException] = self._engine.handle(
-                [each.request for each in submissions]
-            )
+            answers = self._engine.handle([request for request, _ in submissions])
         except BaseException as error:
-            results = [error] * len(submissions)
-        for submission, result in zip(submissions, results, strict=True):
-            submission.result = result
-            submission.has_result.set()
+            for _, result in submissions:
+                result.set_exception(error)
+        else:
+            for (_, result), answer in zip(submissions, answers, strict=True):
+                result.set_result(answer)
 
     def _allow_jobs_of(self, user: str) -> None:
         """With real execution, let jobs of this user run with the rights of this process."""
