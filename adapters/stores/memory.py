@@ -7,7 +7,8 @@ somewhere.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from itertools import islice
 from threading import RLock
 from weakref import WeakValueDictionary
 
@@ -59,35 +60,28 @@ class MemoryRecorder(LogRecorder):
 
     def read_rows(self, after: int, upto: int, limit: int) -> list[Row]:
         after = max(after, 0)
-        rows: list[Row] = []
         with self._lock:
-            upto = min(upto, after + limit, self._head.position)
-            while after < upto:
-                part = self._part(after)
-                start = part[0][0] - 1
-                rows += part[after - start : upto - start]
-                after = start + len(part)
-        return rows
-
-    def _part(self, after: int) -> list[Row]:
-        """Return the rows that were or will be compressed together, of which one follows position `after`."""
-        index = after // _PACKED_ROWS
-        if index >= len(self._packed):
-            return self._rows[(index - len(self._packed)) * _PACKED_ROWS :]
-        if self._unpacked[0] != index:
-            self._unpacked = index, _decode_rows(zlib.decompress(self._packed[index]))
-        return self._unpacked[1]
+            return [*self._rows_between(after, min(upto, after + limit, self._head.position))]
 
     def read_stream_rows(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
         with self._lock:
             first, last, _ = self._streams.get(stream, (0, 0, 0))
-            after, upto = max(after, first - 1), min(upto, last)
-            rows: list[Row] = []
-            while after < upto and len(rows) < limit:
-                part = self._part(after)
-                rows += [row for row in part if row[1] == stream and after < row[0] <= upto]
-                after = part[-1][0]
-        return rows[:limit]
+            rows = self._rows_between(max(after, first - 1), min(upto, last))
+            return [*islice((row for row in rows if row[1] == stream), limit)]
+
+    def _rows_between(self, after: int, upto: int) -> Iterator[Row]:
+        """Yield the rows after position `after`, up to position `upto`."""
+        while after < upto:
+            index = after // _PACKED_ROWS
+            if index >= len(self._packed):
+                part = self._rows
+            else:
+                if self._unpacked[0] != index:
+                    self._unpacked = index, _decode_rows(zlib.decompress(self._packed[index]))
+                part = self._unpacked[1]
+            start = part[0][0] - 1
+            yield from islice(part, after - start, upto - start)
+            after = start + len(part)
 
     def last_versions(self, streams: Collection[str]) -> dict[str, int]:
         with self._lock:

@@ -147,9 +147,10 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         self._cells[key] = (name if old is None else old[0], expression)
 
     @classmethod
-    def from_expressions(cls, attributes: Iterable[tuple[str, Expression]]) -> ClassAd:
-        """Build an ad from names and expressions; if names differ only in case, keep the first spelling."""
-        ad = cls()
+    def from_expressions(cls, attributes: Iterable[tuple[str, Expression]], model: ClassAd | None = None) -> ClassAd:
+        """Build an ad from names and expressions, and the other attributes of ``model``; if names differ only in case,
+        keep the first spelling."""
+        ad = cls() if model is None else model.copy()
         cells = ad._cells
         for name, expression in attributes:
             key = name.lower() if name.isascii() else lower(name)

@@ -7,6 +7,7 @@ order while it has resources left, and is ranked again after each match that tak
 from __future__ import annotations
 
 import heapq
+from collections import ChainMap
 from math import inf, isnan
 
 import numpy as np
@@ -76,7 +77,7 @@ class Matchmaker:
     claimed: ClaimedSlots = field(init=False)
     lightest: float = inf  #: the fewest cores that a match may use
     lightest_slot: float = inf  #: the weight of the lightest whole slot (HTCondor's minSlotWeight)
-    _names: set[str] = field(init=False)
+    _names: ChainMap[str, object] = field(init=False)  #: the slots, and the dynamic slots that the cycle carves
     _cuts: list[int] = field(factory=list)  #: the slots that matches cut resources from, in order
     _weights: list[float] = field(factory=list)
     remainders: Remainders = field(init=False)
@@ -88,7 +89,7 @@ class Matchmaker:
         matching = self._select(self.rules.slot_constraint)
         self.free = pool.free & matching
         self.claimed = ClaimedSlots(self.state, self.rules, self.accounts, pool, matching, self.publish)
-        self._names = set(self.state.slots)
+        self._names = ChainMap({}, self.state.slots)  # type: ignore[arg-type]
         self.remainders = Remainders(self.state, pool, self.context)
         self.ranks = SlotRanks(pool, self.rules)
 
@@ -328,7 +329,7 @@ class Matchmaker:
         if not self.state.dialect.informs_startd_of_matches:
             return name  # the startd carves the dynamic slot on the claim
         part = dynamic_name(name, self._names)
-        self._names.add(part)
+        self._names[part] = None
         return part
 
     def _take_offer(

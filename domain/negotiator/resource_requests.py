@@ -50,7 +50,7 @@ class IdleJobRequests:
 
     def __attrs_post_init__(self) -> None:
         self.queues = idle_queues(self.state, self.caches)
-        for number, proc in (*self.state.by_job, *self.state.assigned_slots, *self.state.cool_downs):
+        for number, proc in (*self.queues.ending, *self.state.assigned_slots, *self.state.cool_downs):
             cluster, busy = self.state.clusters.get(number), self._busy.setdefault(number, set())
             if proc not in busy and cluster is not None and proc in cluster and cluster.status[proc] == IDLE:
                 self._take(cluster, proc)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Set
+from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -249,11 +250,9 @@ class SlotAdTable:
 
     def _add(self, state: Manager, new_names: list[str]) -> None:
         self.layout += 1
-        if len(new_names) == len(state.slots):
-            new_names[:] = state.slots
-        else:
-            order = {name: number for number, name in enumerate(state.slots)} if len(new_names) > 1 else {}
-            new_names.sort(key=lambda name: order.get(name, 0))
+        last_slots = [*islice(reversed(state.slots), len(new_names))][::-1]
+        assert set(last_slots) == set(new_names), "the slots that were created last are the new ones"
+        new_names[:] = last_slots
         count = len(new_names)
         self.table.extend(count)
         for name in new_names:

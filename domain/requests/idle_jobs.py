@@ -74,6 +74,11 @@ def waits_for_slot(cluster: Cluster, proc: int, state: Queue) -> bool:
     return job not in state.by_job and job not in state.assigned_slots and job not in state.cool_downs
 
 
+def _is_ending(state: Queue, number: int, proc: int) -> bool:
+    cluster = state.clusters.get(number)
+    return (number, proc) in state.by_job and cluster is not None and cluster.status[proc] == IDLE
+
+
 class IdleJobGroup(Struct, eq=False):
     """A submitter's jobs of one autocluster, in order; or all jobs of a cluster that spans several autoclusters."""
 
@@ -189,6 +194,7 @@ class IdleQueues:
         self.restarts += 1
         self.changed_submitters: dict[str, None] = {}
         """The submitters whose idle jobs changed since the reader last cleared this set."""
+        self.ending: dict[tuple[int, int], None] = {}  #: the idle jobs that have processes from an earlier run
         self._processed_changes = -1
         self._generation = generation
         self._clusters: dict[int, _ClusterEntries] = {}
@@ -210,6 +216,9 @@ class IdleQueues:
                 self._set_local(number, cluster.submitter, cluster.status_counts[IDLE] > 0)
             else:
                 self._update_cluster(cluster, proc, autoclusters)
+        whole_clusters = {number for number, proc in changed_jobs if proc == _ALL}
+        running = [job for job in state.by_job if job[0] in whole_clusters] if whole_clusters else ()
+        self.ending = {job: None for job in (*self.ending, *changed_jobs, *running) if _is_ending(state, *job)}
 
     def group_of(self, cluster: Cluster, proc: int) -> IdleJobGroup | None:
         """Return the group of an idle job."""

@@ -161,17 +161,21 @@ class PolicyEvaluation:
 
     def truth(self, name: str) -> bool | None:
         """Return True or False, or None if the value is neither. A variant for the job's universe takes precedence."""
-        if name in _VARIED and self._job_is_vanilla():
+        if name in _VARIED and self._job_is_vanilla:
             value = self._truth(f"{name}_VANILLA")
             if value is not None:
                 return value
         return self._truth(name)
 
+    @cached_property
     def _job_is_vanilla(self) -> bool:
         if not self.compiled.form.has_vanilla_variants:
             return False
-        ad = job_ad(self.state, self.slot)
-        return ad is not None and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
+        starter, claim = self.slot.activation, self.slot.claim
+        if starter is not None:
+            return (_job_attribute(self.state, starter, "JobUniverse") or UNIVERSE_VANILLA) == UNIVERSE_VANILLA
+        ad = claim.ad if claim is not None and claim.holder else {}
+        return bool(ad) and ad.get("JobUniverse", UNIVERSE_VANILLA) == UNIVERSE_VANILLA
 
     def _truth(self, name: str) -> bool | None:
         expression = self.expression(name)

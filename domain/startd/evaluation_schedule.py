@@ -104,8 +104,8 @@ class EvaluationSchedule(Struct):
         """Return the time of the next evaluation; None if there will be none."""
         if moment.simulated:
             self._changed_slots.update(dict.fromkeys(moment.changed_machines()))
-        for name in moment.state.machines.keys() - self._intervals.keys():
-            self._changed_slots[name] = None
+        if len(moment.state.machines) != len(self._intervals):  # a state that was read from a log
+            self._changed_slots.update(dict.fromkeys(moment.state.machines.keys() - self._intervals.keys()))
         for name in list(self._changed_slots):
             machine = moment.state.machines.get(name)
             self._agenda.schedule(name, None if machine is None else self._next_evaluation(moment, machine))

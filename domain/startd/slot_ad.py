@@ -65,7 +65,9 @@ _PLAIN = re.compile(r"-?[0-9.]+|\"[^\"]*\"|true|false|undefined", re.ASCII | re.
 
 
 class _CompiledAds(dict[str, CompiledAd]):
-    """The compiled ads by slot name."""
+    """The most recently compiled ads, by slot name."""
+
+    MAX_LENGTH = 4_000
 
 
 class _Forms(dict[int, AdForm]):
@@ -86,10 +88,9 @@ def compiled_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> CompiledAd
         ad = form.ad
         if len(forms) > len(state.slots) + 100:
             forms.clear()
+    if len(cache) >= cache.MAX_LENGTH:
+        cache.clear()
     compiled = cache[slot.name] = CompiledAd(slot.version, ad, form)
-    if len(cache) > 2 * len(state.slots) + 100:
-        for name in [name for name in cache if name not in state.slots]:
-            del cache[name]
     return compiled
 
 
@@ -107,7 +108,7 @@ def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
     """Return the slot's ad chained to the form's ad; None if the two differ in more than constants."""
     ad = ClassAd(chained=form.ad)
     for name, old_text, text in zip(slot.ad, form.values, slot.ad.values(), strict=True):
-        if text != old_text:
+        if text is not old_text and text != old_text:
             value = parse_cached(text)
             if value is None or not _PLAIN.fullmatch(text) or not _PLAIN.fullmatch(old_text):
                 return None

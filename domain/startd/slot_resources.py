@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from sys import intern
 from typing import Final
 
 from msgspec import Struct, field
@@ -238,8 +239,9 @@ def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], device_attri
         if assigned_ids(parent.ad, resource):
             prefixes = (f"{resource}_", f"Assigned{resource}", f"Available{resource}")
             ad = {key: text for key, text in ad.items() if not key.startswith(prefixes)}
-    ad |= {key: str(amount) for key, amount in amounts.items()}
-    ad |= {f"TotalSlot{key}": f"{amount:.1f}" if key == DISK else str(amount) for key, amount in amounts.items()}
+    texts = {key: intern(str(amount)) for key, amount in amounts.items()}  # most jobs request the same amounts
+    ad |= texts
+    ad |= {f"TotalSlot{key}": intern(f"{amounts[key]:.1f}") if key == DISK else text for key, text in texts.items()}
     ad |= device_attributes
     ad.pop("PartitionableSlot", None)
     ad |= {"Name": quoted(name), "SlotType": '"Dynamic"', "DynamicSlot": "true"}

@@ -46,11 +46,27 @@ def _is_plain_string(text: str) -> bool:
     return is_literal and "\\" not in text and text.isprintable()
 
 
+_MAX_MODELS = 100
+_models: dict[tuple[str, ...], tuple[dict[str, str], ClassAd]] = {}
+"""The latest ad for each list of names, with its texts: the next ad often differs in few attributes."""
+
+
 def ad_of(attributes: Mapping[str, str]) -> ClassAd:
     """Return the ad with these attributes. Skip those whose text is empty."""
-    return ClassAd.from_expressions(
-        [(name, parsed) for name, text in attributes.items() if text and (parsed := parse_cached(text)) is not None]
-    )
+    names = tuple(attributes)
+    texts, model = _models.get(names, ({}, None))
+    changes = [
+        (name, parse_cached(text) if text else None) for name, text in attributes.items() if text != texts.get(name)
+    ]
+    ad = ClassAd.from_expressions([(name, parsed) for name, parsed in changes if parsed is not None], model)
+    if model is not None:
+        for name in [name for name, parsed in changes if parsed is None]:
+            del ad[name]
+    if len(ad) == len(names):
+        if len(_models) >= _MAX_MODELS:
+            _models.clear()
+        _models[names] = dict(attributes), ad.copy()
+    return ad
 
 
 Kind = TypeVar("Kind")

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import get_args
 
 from ..events import (
@@ -80,6 +81,7 @@ def _reason(name: str, stop: StopReason) -> Changes:
     return {name: quoted(stop.reason), f"{name}Code": str(stop.code), f"{name}SubCode": str(stop.subcode)}
 
 
+@lru_cache(100)
 def seconds(at: int) -> str:
     """Format a time, given in microseconds, as whole seconds."""
     return str(at // 1_000_000)

@@ -77,6 +77,10 @@ class SlotAd(MutableMapping[str, str]):
     def keys(self) -> KeysView[str]:
         return self._layout.keys()
 
+    def values(self) -> list[str]:  # type: ignore[override]
+        """Return the values, which callers must not change."""
+        return self._values
+
     def items(self) -> ItemsView[str, str]:
         return self.plain().items()
 
@@ -98,13 +102,6 @@ class SlotAd(MutableMapping[str, str]):
 
     def __ror__(self, other: Mapping[str, str]) -> dict[str, str]:
         return dict(other) | self.plain()
-
-    def __eq__(self, other: object) -> bool:
-        if isinstance(other, SlotAd):
-            return self.plain() == other.plain()
-        return self.plain() == other
-
-    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         return repr(self.plain())

@@ -120,7 +120,8 @@ def fold_transition(slot: Slot, event: e.SlotTransitioned, position: int, user: 
     if source.startswith(DRAINED):
         slot.drained_core_time = slot.drained_until(at)
     slot.drained_counted_until = at
-    slot.time_spent[source] = slot.time_spent.get(source, 0) + at - slot.entered_activity
+    if at > slot.entered_activity:
+        slot.time_spent[source] = slot.time_spent.get(source, 0) + at - slot.entered_activity
     starter = slot.activation
     if starter is not None:
         if starter.suspended_since:

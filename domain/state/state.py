@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from msgspec import Struct
 
@@ -322,6 +322,9 @@ class Manager(Slots, Queue):
         return usage
 
 
+_NO_AD: Final[Ad] = {}  #: shared by all claims and activations of a pool with one log
+
+
 @dataclass(repr=False, match_args=False)
 class State(AccessPoint, ExecutionPoint, Manager):
     """A pool with all roles in one log. `evolve` folds events into it. The log contains the queue with the jobs' ads,
@@ -340,4 +343,4 @@ class State(AccessPoint, ExecutionPoint, Manager):
         return unquoted(sent_ad.get("User", "") if cluster is None else cluster.requested_value(job[1], "User"))
 
     def ad_to_record(self, ad: Ad) -> Ad:
-        return {}
+        return _NO_AD
