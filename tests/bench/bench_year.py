@@ -1,10 +1,17 @@
-"""Measure a year of a ten-minute CronTab job in virtual time: `python tests/bench/bench_year.py [DAYS]`.
+"""Measure long virtual times: a year of a ten-minute CronTab job, and 20 days of a busy pool.
 
-The job runs once a day, and then once an hour. The script prints runs, events in the log, and CPU seconds.
+    python tests/bench/bench_year.py [DAYS]
+    python tests/bench/bench_year.py busy [DAYS [MACHINES]]
+
+The CronTab job runs once a day, and then once an hour. The script prints runs, events in the log, and CPU seconds. The
+busy pool has 1,000 machines with one partitionable slot of eight cores, and receives 25 jobs per machine and day. The
+jobs run for one to eleven hours.
 """
 
 from __future__ import annotations
 
+import random
+import resource
 import sys
 import time
 from pathlib import Path
@@ -31,5 +38,28 @@ def main(days: int) -> None:
         )
 
 
+def measure_busy_pool(days: int, machines: int) -> None:
+    rng, hours = random.Random(1), days * 24
+    job = {"executable": "/bin/work", "request_memory": "1 GB", "request_cpus": "1"}
+
+    def behave(launch: object) -> Behaviour:
+        return Behaviour(seconds=rng.randrange(3600, 11 * 3600))
+
+    with Pool.open("memory:", user="alice", behave=behave) as pool:
+        for number in range(machines):
+            pool.add_machine(f"node{number}", cpus=8, memory="16 GB")
+        began = time.process_time()
+        for _ in range(hours):
+            pool.submit(job, count=25 * machines // 24)
+            pool.advance(3600)
+        duration = time.process_time() - began
+        memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1000
+    jobs = hours * (25 * machines // 24)
+    print(f"{days} days, {8 * machines:,} slots, {jobs:,} jobs: {duration:.1f} s, peak memory {memory} MB")
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if sys.argv[1:] else 365)
+    if sys.argv[1:2] == ["busy"]:
+        measure_busy_pool(*map(int, (sys.argv[2:] + ["20", "1000"][len(sys.argv) - 2 :])))
+    else:
+        main(int(sys.argv[1]) if sys.argv[1:] else 365)
