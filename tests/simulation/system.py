@@ -556,6 +556,9 @@ class Processes:
     def pids(self) -> set[int]:
         return set(self._machine.table)
 
+    def children(self, pid: int) -> list[int]:
+        return [process.pid for process in self._machine.table.values() if process.parent == pid]
+
     def mark(self, pid: int, execute: str) -> str | None:
         process = self._machine.table.get(pid)
         if process is None or process.environment.get(self.POOL) != execute:
