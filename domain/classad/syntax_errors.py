@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from ..suggestions import did_you_mean
 from .function_registry import FUNCTIONS, UNLIMITED
+from .operators import BINARY, UNARY
 from .tree import Binary, Call, Conditional, Expression, Literal, Parentheses, Unary
 from .values import ERROR, UNDEFINED, AbsTime, Exceptional, RelTime
 
@@ -143,9 +144,10 @@ def _samples_of_type(value: Any) -> Values:
 
 @cache
 def _operator_results(op: str, *indexes: int) -> Values:
-    parts = [Literal(_SAMPLES[index]) for index in indexes]
-    operation = Unary(op, *parts) if len(parts) == 1 else Binary(op, *parts)
-    return _samples_of_type(operation.evaluate())
+    values = [_SAMPLES[index] for index in indexes]
+    if op == "?:":
+        return _samples_of_type(values[values[0] is UNDEFINED])
+    return _samples_of_type((UNARY if len(values) == 1 else BINARY)[op](*values))
 
 
 @cache

@@ -24,7 +24,6 @@ from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import AccessPoint
 from .crontab import LOWER_ATTRIBUTES
 from .factories import FACTORY_ATTRIBUTES, PAUSED
-from .job_commands import may_act_on, missing_jobs, parse_constraint, results_for, selected_jobs
 from .submitted_job import attribute_text
 from .waiting_claims import withdraw_better_matches
 
@@ -134,17 +133,19 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
 
     :raises Refusal: if this user may not edit an attribute, or an expression is invalid
     """
+    from . import job_commands  # a submission reads the protection of attributes, but needs no commands
+
     _check_edit(draft, command)
-    outcomes = missing_jobs(draft, command.selection)
-    jobs = selected_jobs(draft, command.selection)
+    outcomes = job_commands.missing_jobs(draft, command.selection)
+    jobs = job_commands.selected_jobs(draft, command.selection)
     if draft.state.factories and not command.dry:
         outcomes += _edit_factories(draft, command)
     edits: list[Edited] = []
     for cluster, procs in jobs:
-        if may_act_on(draft, command.user, cluster):
+        if job_commands.may_act_on(draft, command.user, cluster):
             edits += [(cluster, changes, group) for changes, group in _edits(command, cluster, procs)]
         elif not command.own:
-            outcomes += results_for(cluster, procs, "permission denied")
+            outcomes += job_commands.results_for(cluster, procs, "permission denied")
     if not (command.dry or (command.together and any(result.result != "done" for result in outcomes))):
         for cluster, changes, group in edits:
             draft.emit(JobsEdited(*draft.header("user_edit"), cluster.id, ranges(group), changes))
@@ -159,11 +160,13 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
 
 
 def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResult]:
+    from . import job_commands
     from .factories import move_factory, selected_factories
 
     outcomes: list[ActionResult] = []
-    for cluster in selected_factories(draft, command.selection, parse_constraint(command.selection.constraint)):
-        if not may_act_on(draft, command.user, cluster):
+    constraint = job_commands.parse_constraint(command.selection.constraint)
+    for cluster in selected_factories(draft, command.selection, constraint):
+        if not job_commands.may_act_on(draft, command.user, cluster):
             continue
         assert cluster.factory is not None
         first, last = cluster.factory.materialized, cluster.count - 1
