@@ -19,9 +19,10 @@ from .source_reader import SourceFile, State, is_private, without_secrets
 
 WITH_OFFSETS: Final = ("history", "startd_history")
 _BANNER: Final = re.compile(
-    rb"^\*\*\* Offset = (\d{1,15}) ClusterId = (\d{1,10}) ProcId = (\d{1,10})[^\n]*\n|^(?:#+|\.{3,})[ \t]*trimmed",
+    rb"\*\*\* Offset = (?<=^\*\*\* Offset = )(\d{1,15}) ClusterId = (\d{1,10}) ProcId = (\d{1,10})[^\n]*\n",
     re.MULTILINE,
 )
+_BANNER_OR_MARK: Final = re.compile(_BANNER.pattern + rb"|^(?:#+|\.{3,})[ \t]*trimmed", re.MULTILINE)
 
 
 class HistoryBanners:
@@ -38,9 +39,7 @@ class HistoryBanners:
         self._source = source
         self._read_bytes: int = state.get("read", 0)  #: bytes read before the current data
         self._previous_position: int | None = state.get("above", 0)  #: of the previous banner; None: it was trimmed
-        self._shift: int | None = state.get(
-            "by", 0 if is_new else None
-        )  #: the shift so far, in bytes; None: accept any shift of the next banner
+        self._shift: int | None = state.get("by", 0 if is_new else None)  #: bytes; None: accept the next banner's
         self._line: int = state.get("line", 0)  #: of the previous banner
         self._previous_job: str = state.get("job", "")
 
@@ -60,23 +59,26 @@ class HistoryBanners:
         refused_lines = [event.line for event in events if isinstance(event, SourceRefused)]
         times = [event.at for event in events if not isinstance(event, SourceEvent)]
         begin_line, at = 0, max(times, default=self._source.now)
-        for banner in _BANNER.finditer(data):
-            line, begin_line = line + data.count(b"\n", begin_line, banner.start()), banner.start()
+        for banner in (_BANNER_OR_MARK if b"trimmed" in data else _BANNER).finditer(data):
             if banner[1] is None:
                 self._previous_position = self._shift = None
                 continue
-            offset, number = int(banner[1]), line + 1
-            job = f"{int(banner[2])}.{int(banner[3])}"
-            if self._previous_position is None:
-                pass  # it refers to a trimmed line, so the next banner is the first that can be compared
-            elif self._shift is None or any(self._line < numbered_line <= number for numbered_line in refused_lines):
-                self._shift = offset - self._previous_position
-            elif shift := offset - self._previous_position - self._shift:
-                facts = {"bytes": str(shift), "job": job, "above": self._previous_job}
-                yield self._source.inconsistency(at, number, "displaced", {k: v for k, v in facts.items() if v})
-                # If a whole ad is missing, the line after it is also missing, and the next line is consistent.
-                self._shift = self._shift + shift if abs(shift) < LEAST_AD else None
-            self._previous_position, self._line, self._previous_job = self._read_bytes + banner.start(), number, job
+            offset, begin, job = int(banner[1]), banner.start(), f"{int(banner[2])}.{int(banner[3])}"
+            if refused_lines or self._previous_position is None or offset - self._previous_position != self._shift:
+                line, begin_line = line + data.count(b"\n", begin_line, begin), begin
+                if self._previous_position is None:
+                    pass  # it refers to a trimmed line, so the next banner is the first that can be compared
+                elif self._shift is None or any(self._line < refused <= line + 1 for refused in refused_lines):
+                    self._shift = offset - self._previous_position
+                elif shift := offset - self._previous_position - self._shift:
+                    facts = {"bytes": str(shift), "job": job, "above": self._previous_job}
+                    yield self._source.inconsistency(at, line + 1, "displaced", {k: v for k, v in facts.items() if v})
+                    # If a whole ad is missing, the line after it is also missing, and the next line is consistent.
+                    self._shift = self._shift + shift if abs(shift) < LEAST_AD else None
+                self._line = line + 1
+            self._previous_position, self._previous_job = self._read_bytes + begin, job
+        if self._previous_position is not None and self._previous_position >= self._read_bytes:
+            self._line = line + data.count(b"\n", begin_line, self._previous_position - self._read_bytes) + 1
         self._read_bytes += len(data)
 
 

@@ -156,25 +156,16 @@ class StartLogReader(DaemonLog):
         self._events = events
         slots, slot_moves = self._slots, self._known_steps
         for line, at, text in self._lines.split(data, events):
+            self._line, self._line_time = line, at
             name, _, message = text.partition(": ")
             slot = slots.get(name)
             if slot is None or self._startd_banner is not None or self._pending_slot is not None:
-                self._line, self._line_time = line, at
                 self._dispatch(text)
-                continue
             # Most lines are about a known slot and contain a known message.
-            move_words = slot_moves.get(message)
-            if move_words is None:
-                handler = _SLOT_HANDLERS.get(message.partition(" ")[0])
-                if handler is not None:
-                    self._line, self._line_time = line, at
-                    if handler is StartLogReader.on_step:
-                        self._dispatch(text)
-                    else:
-                        handler(self, name, "", message)
-                continue
-            self._line, self._line_time = line, at
-            self._transition(slot, move_words, text)
+            elif (move_words := slot_moves.get(message)) is not None:
+                self._transition(slot, move_words, text)
+            elif (handler := _SLOT_HANDLERS.get(message.partition(" ")[0])) is not None:
+                handler(self, name, "", message)
         self.line = self._lines.line
         return events, self._lines.consumed
 
@@ -216,15 +207,15 @@ class StartLogReader(DaemonLog):
 
     def _transition_reason(self, slot: _LoggedSlot, at: int, target: str) -> str:
         """Return the reason for a transition: the preceding messages about the slot, then the one about the machine."""
-        last_at = max((at for _, at, _ in slot.reasons), default=0)
-        reasons, slot.reasons = [text for _, _, text in slot.reasons], []
+        reasons, times = [text for _, _, text in slot.reasons], [at for _, at, _ in slot.reasons]
         since, machine_reason = self._machine_reason
         if not 0 <= at - since <= MACHINE_REASON_US:
             self._machine_reason = (0, "")
-        elif last_at < since and (
+        elif max(times, default=0) < since and (
             target.startswith(EVICTION_PAIRS) or machine_reason.startswith("command_coalesce_slots")
         ):
             reasons.append(machine_reason)
+        slot.reasons = []
         return " / ".join(reasons)
 
     def _report(self, slot: _LoggedSlot, report_name: str, facts: dict[str, str]) -> None:

@@ -162,7 +162,7 @@ def history_ads(ads: int = ADS, seed: int = 4) -> Iterator[bytes]:
     templates = _templates(rng)
     open_clusters: list[list[int]] = []
     cluster_data: dict[int, tuple[dict[str, str], list[tuple[str, GenerateValue | None]]]] = {}
-    cluster, at, offset = 12_000, BEGAN, 0
+    cluster, at, offset, previous_banner = 12_000, BEGAN, 0, 0
     for _ in range(ads):
         at += rng.randrange(12)
         while len(open_clusters) < 25:
@@ -182,9 +182,9 @@ def history_ads(ads: int = ADS, seed: int = 4) -> Iterator[bytes]:
         job = Job(rng, number, proc, shared, at)
         text = "".join([f"{line}{generate(job)}\n" if generate else f"{line}\n" for line, generate in template])
         owner = shared["Owner"]
-        text += f"*** Offset = {offset} ClusterId = {number} ProcId = {proc} Owner = {owner} CompletionDate = {at}"
-        data = f"{text} CurrentTime = {at}\n".encode()
-        offset += len(data)
+        text += f"*** Offset = {previous_banner} ClusterId = {number} ProcId = {proc} Owner = {owner}"
+        data = f"{text} CompletionDate = {at} CurrentTime = {at}\n".encode()
+        previous_banner, offset = offset + data.rindex(b"*** Offset"), offset + len(data)
         yield data
 
 
@@ -193,7 +193,7 @@ QUERIED_JOB = ADS // 2
 """The index of the job that the queries ask for."""
 
 
-def _run_command(*command: str) -> tuple[float, int]:
+def run_command(*command: str) -> tuple[float, int]:
     """Return the seconds and the peak memory (bytes) of a command's process."""
     environment = os.environ | {"PYTHONPATH": str(ROOT / ".path")}
     began = time.perf_counter()
@@ -218,10 +218,10 @@ def history(folder: Path) -> list[bool]:
             if number == QUERIED_JOB:
                 job = ".".join(re.findall(rb"^(?:ClusterId|ProcId) = (\d+)", ad, re.M)[at].decode() for at in (0, 1))
     size = (source / "history").stat().st_size
-    import_time, memory = _run_command("import", str(source), "-log", str(log))
+    import_time, memory = run_command("import", str(source), "-log", str(log))
     log_size = sum(path.stat().st_size for path in folder.glob("audit.db*"))
     queries = {
-        name: min(_run_command(*command, "-log", str(log))[0] for _ in range(7))
+        name: min(run_command(*command, "-log", str(log))[0] for _ in range(7))
         for name, command in (
             ("one job, whole process", ("history", job)),
             ("usage by user, whole process", ("usage",)),
