@@ -243,7 +243,7 @@ def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
         ad = _outside(simulation, step, user)
         job, claim = f"{number}.0", f"{holder_address}#{number}"
         if "run" in step.options:
-            simulation.remote_schedds.add_job(claim, RemoteJob(job, ad, behaviour(step.options)))
+            simulation.remote_schedds.jobs[claim] = RemoteJob(job, ad, behaviour(step.options))
         lease = length(_option(step, "lease")) // SECOND
         id = simulation.engine.id("claim")
         yield s.RequestClaim(id, slot, claim, holder_address, f"{user}@{holder_address}", job, ad, lease)
@@ -253,7 +253,7 @@ def _activate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus
     for slot in simulation.slots(step):
         claim = simulation.engine.state.slots[slot].claim
         user = "somebody" if claim is None else claim.submitter.partition("@")[0]
-        simulation.remote_schedds.set_behaviour(slot, behaviour(step.options))
+        simulation.remote_schedds.behaviours[slot] = behaviour(step.options)
         ad = _outside(simulation, step, user)
         yield s.ActivateClaim(simulation.engine.id("activate"), slot, f"{simulation.remote_schedds.number()}.0", ad)
 

@@ -158,8 +158,8 @@ class RemoteJob:
 class RemoteSchedds:
     world: VirtualWorld
     _serial: int = 0
-    _jobs: dict[str, RemoteJob] = field(factory=dict)  #: claim -> the job that it will run
-    _next: dict[str, Behaviour] = field(factory=dict)  #: slot -> the behaviour of the next job activated there
+    jobs: dict[str, RemoteJob] = field(factory=dict)  #: claim -> the job that it will run
+    behaviours: dict[str, Behaviour] = field(factory=dict)  #: slot -> the behaviour of the next job activated there
     _running: dict[str, str] = field(factory=dict)  #: slot -> the key of its job on the simulated machine
     _ending: dict[str, str] = field(factory=dict)  #: slot -> the claim that ends with its job
 
@@ -167,21 +167,13 @@ class RemoteSchedds:
         self._serial += 1
         return self._serial
 
-    def add_job(self, claim: str, job: RemoteJob) -> None:
-        """Register the job that a claim will run."""
-        self._jobs[claim] = job
-
-    def set_behaviour(self, slot: str, behaviour: Behaviour) -> None:
-        """Set the behaviour of the next job on the slot."""
-        self._next[slot] = behaviour
-
     def hear(self, events: Sequence[e.Event]) -> None:
         """Plan the schedds' reactions to the pool's events."""
         released_slots: dict[str, int] = {}
         for event in events:
             match event:
-                case e.ClaimMade() if event.claim in self._jobs:
-                    self._activate(event, self._jobs.pop(event.claim))
+                case e.ClaimMade() if event.claim in self.jobs:
+                    self._activate(event, self.jobs.pop(event.claim))
                 case e.ClaimActivated():
                     self._start(event.slot)
                 case e.StarterSignalled() if event.slot in self._running:
@@ -200,7 +192,7 @@ class RemoteSchedds:
             self.world.plan(at, s.ReleaseClaim(f"release-{self._ending.pop(slot)}", slot))
 
     def _activate(self, claim_made: e.ClaimMade, job: RemoteJob) -> None:
-        self._next[claim_made.slot] = job.behaviour
+        self.behaviours[claim_made.slot] = job.behaviour
         self._ending[claim_made.slot] = claim_made.claim
         self.world.plan(claim_made.at, s.ActivateClaim(f"activate-{claim_made.claim}", claim_made.slot, job.id, job.ad))
 
@@ -208,4 +200,4 @@ class RemoteSchedds:
         number = self.number()
         key = self._running[slot] = f"outside-{number}"
         end_stimuli = (s.StarterReported(f"report-{number}", slot), s.StarterGone(f"gone-{number}", slot))
-        self.world.occupy(key, slot, self._next.pop(slot, Behaviour()), end_stimuli)
+        self.world.occupy(key, slot, self.behaviours.pop(slot, Behaviour()), end_stimuli)

@@ -208,13 +208,13 @@ class Point(TestPool):
         claim_ad = {"Owner": '"carol"', "User": '"carol@other"', "RequestCpus": "1", "JobUniverse": "5"} | ad
         name = f"{ELSEWHERE}#{number}"
         if behaviour is not None:
-            self.elsewhere.add_job(name, RemoteJob(f"{number}.0", claim_ad, behaviour))
+            self.elsewhere.jobs[name] = RemoteJob(f"{number}.0", claim_ad, behaviour)
         return self.handle(
             s.RequestClaim(self.id(), slot, name, ELSEWHERE, "carol@other", f"{number}.0", claim_ad, lease)
         )
 
     def activate(self, slot: str = "slot1@h", behaviour: Behaviour | None = None, **ad: str) -> StimulusResult:
-        self.elsewhere.set_behaviour(slot, behaviour or Behaviour(1000))
+        self.elsewhere.behaviours[slot] = behaviour or Behaviour(1000)
         claim_ad = {"Owner": '"carol"', "User": '"carol@other"', "JobUniverse": "5", "ImageSize": "500"} | ad
         return self.handle(s.ActivateClaim(self.id(), slot, f"{self.elsewhere.number()}.0", claim_ad))
 
