@@ -17,7 +17,9 @@ ALLOWED = {tuple(line.split("\t")[1:3]) for line in TABLE if line.startswith("al
 PHRASE = re.compile("|".join(f"({phrase})" for phrase in PHRASES))
 RIDDLES = {"found", "one", "said", "told"}
 """Names of local variables that do not say what the value is."""
-FIX = re.compile(r"`|\b(change|give|import|install|must|name|omit|only|put|remove|run|see|set|start|takes|try|use)\b")
+FIX = re.compile(
+    r"`|\b(change|give|import|install|must|name|omit|only|put|remove|run|see|set|specify|start|takes|try|use)\b"
+)
 """The part of an error message that says how to fix the problem: an instruction, or a command."""
 PASSED_ON = re.compile(r"\b(advice|error|hint|kinds|problem|problems|reason|text|usage|_?[A-Z]+_[A-Z_]+)\b")
 """The values in a message that contain another message, or a constant text."""

@@ -31,15 +31,15 @@ AUDIT = command_table("audit")
 def audit(argv: Sequence[str]) -> int:
     arguments = parse(AUDIT, argv)
     if len(arguments.words) > 1:
-        raise UsageError(f"poolbook audit: name one log, not {' and '.join(arguments.words)}")
+        raise UsageError(f"poolbook audit: specify only one log, not {' and '.join(arguments.words)}")
     if arguments.words and arguments.has("log"):
-        raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both name a log; name only one")
+        raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both specify a log; use only one of them")
     from ..runtime.queries import Queries
 
     url = arguments.words[0] if arguments.words else selected_log(arguments)
     if os.path.isdir(url):
         raise ToolError(
-            f"poolbook audit: {url} is a folder, not a log; `poolbook import {url} -log audit.db` imports it into one"
+            f"poolbook audit: {url} is a directory, not a log; `poolbook import {url} -log audit.db` imports its files"
         )
     if arguments.has("preemptions"):
         from .usage import print_preemptions

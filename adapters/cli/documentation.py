@@ -31,7 +31,7 @@ def documentation_files() -> Mapping[str, Path]:
 def doc(argv: Sequence[str]) -> int:
     arguments = parse(DOC, argv)
     if len(arguments.words) > 1:
-        raise UsageError(f"poolbook doc: name one page, not {' and '.join(arguments.words)}")
+        raise UsageError(f"poolbook doc: specify only one page, not {' and '.join(arguments.words)}")
     path = _page_file(arguments.words[0] if arguments.words else CONTENTS)
     if arguments.has("folder"):
         print(path if arguments.words else DOCS_FOLDER)
@@ -90,7 +90,7 @@ COMPLETION = command_table("completion")
 def completion(argv: Sequence[str]) -> int:
     arguments = parse(COMPLETION, argv)
     if len(arguments.words) != 1 or arguments.words[0] not in _SHELLS:
-        raise UsageError(f"poolbook completion: name the shell: {', '.join(_SHELLS)}")
+        raise UsageError(f"poolbook completion: specify the shell: {', '.join(_SHELLS)}")
     (shell,), tables = arguments.words, [table_of(name) for name in COMMANDS]
     print("\n".join(_fish_completion(tables)) if shell == "fish" else _completion_script(shell, tables))
     return 0
@@ -211,7 +211,7 @@ def man(argv: Sequence[str]) -> int:
     arguments = parse(MAN, argv)
     name = command_named(arguments.words[0]) if arguments.words else ""
     if len(arguments.words) > 1 or (arguments.words and not name):
-        raise ToolError("poolbook man: name one command; `poolbook -help` lists them")
+        raise ToolError("poolbook man: specify one command; `poolbook -help` lists them")
     page = "\n".join(_page_of(table_of(name)) if name else _overview_page()) + "\n"
     reader = shutil.which("man")
     if reader is not None and sys.stdout.isatty():

@@ -96,7 +96,7 @@ def _open_import(command: ToolSyntax, arguments: Arguments) -> ImportSession:
 
     name = f"poolbook {command.name}"
     if not arguments.words:
-        raise UsageError(f"{name}: name a folder; `{name} -help` has examples")
+        raise UsageError(f"{name}: specify a directory; `{name} -help` has examples")
     options = Options(*map(arguments.value, ("zone", "machine", "time-format")))
     try:
         return ImportSession(arguments.words, selected_log(arguments), options)

@@ -90,7 +90,7 @@ def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobAct
         raise UsageError(f"poolbook {command}: -all selects every job: use either -all or job names")
     machines = arguments.values("machine")
     if not (has_all or only_held or arguments.words or constraints or machines):
-        raise UsageError(f"poolbook {command}: no job is named; name jobs (12.3), clusters (12), users, or -all")
+        raise UsageError(f"poolbook {command}: no job is specified; specify jobs (12.3), clusters (12), users, or -all")
     acts_on_slots = any(option.name == "machine" for option in table.options)
     slot_words = [word for word in arguments.words if acts_on_slots and "@" in word]
     job_words = [word for word in arguments.words if word not in slot_words]

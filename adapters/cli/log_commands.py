@@ -43,7 +43,7 @@ def _print_json_list(items: Iterable[object]) -> None:
 def why(argv: Sequence[str]) -> int:
     arguments = parse(WHY, argv)
     if len(arguments.words) != 1:
-        raise UsageError("poolbook why: name one job (12.3), cluster (12) or slot (slot1@host)")
+        raise UsageError("poolbook why: specify one job (12.3), cluster (12) or slot (slot1@host)")
     from ...replay.narration.sentences import UnknownThingError
     from ..runtime.queries import Queries
 
@@ -104,7 +104,7 @@ _FIRST_LINES = {"failed": "failed: its history", "held": "is held: its history",
 def log(argv: Sequence[str]) -> int:
     arguments = parse(LOG_COMMAND, argv)
     if len(arguments.words) > 1:
-        raise UsageError("poolbook log: name only one job, cluster, slot or stream")
+        raise UsageError("poolbook log: specify only one job, cluster, slot or stream")
     from ..runtime.queries import Queries
 
     zone = local_timezone()
@@ -131,7 +131,7 @@ def log(argv: Sequence[str]) -> int:
 def verify(argv: Sequence[str]) -> int:
     arguments = parse(VERIFY, argv)
     if arguments.words:
-        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is not an option; name the log with -log")
+        raise UsageError(f"poolbook verify: {arguments.words[0]!r} is not an option; specify the log with -log")
     from ..runtime.queries import Queries
 
     url = selected_log(arguments)

@@ -67,7 +67,7 @@ def _ask_machine(command: ToolSyntax, arguments: Arguments, kind: str, name: str
 def drain(argv: Sequence[str]) -> int:
     arguments = parse(DRAIN, argv)
     if len(arguments.words) != 1:
-        raise UsageError("poolbook drain: name one machine, as `poolbook status -compact` shows them")
+        raise UsageError("poolbook drain: specify one machine; `poolbook status -compact` lists them")
     (machine,) = arguments.words
     given_completions = [name for name in _COMPLETIONS if arguments.has(name)]
     if arguments.has("cancel"):
@@ -124,7 +124,7 @@ _OFF = {
 def off(argv: Sequence[str]) -> int:
     arguments = parse(OFF, argv)
     if len(arguments.words) > 1:
-        raise UsageError("poolbook off: name only one machine")
+        raise UsageError("poolbook off: specify only one machine")
     shutdown_kind = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
     answer = _ask_machine(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=shutdown_kind)

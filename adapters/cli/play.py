@@ -30,7 +30,7 @@ def play(argv: Sequence[str]) -> int:
     if dialect and dialect not in DIALECTS:
         raise UsageError(f"poolbook play -dialect {dialect}: unknown dialect; use {' or '.join(DIALECTS)}")
     if len(arguments.words) != 1:
-        raise UsageError("poolbook play: name one scenario; `poolbook play -help` shows more")
+        raise UsageError("poolbook play: specify one scenario; `poolbook play -help` shows more")
     from ...domain.config import ConfigError
     from ...replay.scenario import PlayError, read
 
@@ -64,7 +64,7 @@ def _new_log(arguments: Arguments) -> EventStore:
     log = open_log(url, create=True)
     if log.head.position:
         log.close()
-        raise ToolError(f"poolbook play: the log {url} already has events; name a new log")
+        raise ToolError(f"poolbook play: the log {url} already has events; use a new log")
     return log
 
 

@@ -32,9 +32,9 @@ def read(argv: Sequence[str]) -> PrioRequest:
     ]
     arguments = parse(COMMAND, other_words)
     if not arguments.has("p") and not steps:
-        raise UsageError(f"poolbook prio: name the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
+        raise UsageError(f"poolbook prio: specify the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
     if not arguments.words and not arguments.has("a"):
-        raise UsageError(f"poolbook prio: no job is named: {COMMAND.usage}")
+        raise UsageError(f"poolbook prio: no job is specified: {COMMAND.usage}")
     ids = () if arguments.has("a") else arguments.words
     priority = last_number(COMMAND, arguments, "p", least=-(2**31))
     return PrioRequest(priority, int(steps[-1]) if steps else 0, select(ids, ()), arguments)

@@ -61,10 +61,10 @@ def read(argv: Sequence[str]) -> EditRequest:
     other_words, options, changes = _split_arguments(argv)
     option_names = {option.name for option in options}
     if not (other_words or option_names & {"constraint", "owner", "jobids"}):
-        raise UsageError(f"poolbook qedit: no jobs are named: {COMMAND.usage}", tool_message="")
+        raise UsageError(f"poolbook qedit: no jobs are specified: {COMMAND.usage}", tool_message="")
     if not changes:
         message = "condor_qedit : Error - no attributes specifed.\n"
-        raise UsageError(f"poolbook qedit: no attributes are named: {COMMAND.usage}", tool_message=message)
+        raise UsageError(f"poolbook qedit: no attributes are specified: {COMMAND.usage}", tool_message=message)
     ids: list[ClusterOrJob] = []
     constraints: list[str] = []
     for option in options:

@@ -46,7 +46,7 @@ def queue(argv: Sequence[str]) -> int:
             )
         if query.arguments.has("at"):
             raise ToolError(
-                f"poolbook q -at: {safe_url(queries.url)} is a Poolbook log, which only contains the current queue. "
+                f"poolbook q -at: {safe_url(queries.url)} is a Poolbook log, which contains only the current queue. "
                 f"{queue_tool.UNAVAILABLE_IN_THE_PAST}"
             )
         if query.arguments.has("submitter"):
@@ -74,7 +74,7 @@ def _first_queued_submitter(query: queue_tool.QueueQuery, queries: Queries) -> s
         if name in known_submitters:
             return name
     hint = "`poolbook status -submitters` lists them"
-    raise NotHere(f"poolbook q: no submitter {submitters[0]} has jobs in the queue. {hint}", NO_SCHEDD_RECORD)
+    raise NotHere(f"poolbook q: submitter {submitters[0]} has no jobs in the queue. {hint}", NO_SCHEDD_RECORD)
 
 
 def _jobs_in_file(query: queue_tool.QueueQuery, display: CellContext) -> Iterator[str]:
@@ -215,7 +215,7 @@ def status(argv: Sequence[str]) -> int:
             raise ToolError(f"poolbook status: {error}") from None
         except NotRecorded as error:
             raise ToolError(
-                f"poolbook status: {error} and have no ads of what -{query.view} shows; `poolbook q` and "
+                f"poolbook status: {error}, and contain no ads that -{query.view} shows; `poolbook q` and "
                 "`poolbook userprio` show the queue and its users"
             ) from None
         return _print_slot_table(status_tool.render(ads, query, display), query)

@@ -160,7 +160,7 @@ _DETECTED = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
 def run(argv: Sequence[str]) -> int:
     arguments = parse(RUN, argv)
     if not arguments.words:
-        raise UsageError("poolbook run: name a submit file: poolbook run FILE.sub")
+        raise UsageError("poolbook run: specify a submit file: poolbook run FILE.sub")
     description = description_of(arguments)
     server = _open_to_submit(arguments)
     try:

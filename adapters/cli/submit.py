@@ -158,7 +158,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         else:
             files.append(word)
     if len(files) > 1:
-        raise UsageError(f"name one submit file, not {' and '.join(files)}")
+        raise UsageError(f"specify only one submit file, not {' and '.join(files)}")
     queue = _queue_statement(arguments)
     if interactive := arguments.has("interactive"):
         from .jobs_at_work import DESCRIPTION, interactive_lines
@@ -173,7 +173,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     elif not files and queue is not None and (macros or arguments.has("append")):
         name, text = "", ""  # the command line contains the whole description
     elif not files and sys.stdin.isatty():
-        raise UsageError("name a submit file: poolbook submit FILE, or - for standard input")
+        raise UsageError("specify a submit file: poolbook submit FILE, or - for standard input")
     else:
         name, text = STANDARD_INPUT, read_input()
     return SubmitDescription(
@@ -314,7 +314,7 @@ def _dump_form(option: GivenOption) -> DumpForm:
     form = {"": format_sent_ads, "full": format_full_ads}.get(option.qualifier or "")
     if form is None:
         text = f"unknown option {option.qualifier} for -dry-run:<opts>"
-        raise UsageError(f"{text}; there is full", tool_message=f"{text}\n")
+        raise UsageError(f"{text}; the only option is full", tool_message=f"{text}\n")
     return form
 
 

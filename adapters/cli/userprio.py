@@ -88,7 +88,7 @@ def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | Non
         raise UsageError(f"poolbook userprio: change one thing at a time: {alternatives}")
     option = changes[0]
     if arguments.words:
-        raise UsageError(f"poolbook userprio: {option.spelling} and {arguments.words[0]!r}: name only one submitter")
+        raise UsageError(f"poolbook userprio: {option.spelling} and {arguments.words[0]!r}: specify only one submitter")
     return _change_request(command, option, arguments.last("duration"))
 
 
@@ -125,8 +125,8 @@ def submitter(option: str, name: str) -> str:
     user, at, domain = name.rpartition("@")
     if not (user and at and domain):
         raise UsageError(
-            f"poolbook userprio {option}: {name!r} is not a submitter: use user@domain, as `poolbook userprio "
-            "-allusers` shows them"
+            f"poolbook userprio {option}: {name!r} is not a submitter: use the form user@domain; `poolbook userprio "
+            "-allusers` lists the submitters"
         )
     return name
 

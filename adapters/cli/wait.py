@@ -67,7 +67,7 @@ def wait(argv: Sequence[str]) -> int:
 def _log_and_jobs(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     operands = [*arguments.values("log")[-1:], *arguments.words]
     if not operands:
-        raise UsageError("poolbook wait: name a log file: poolbook wait job.log", tool_message="")
+        raise UsageError("poolbook wait: specify a log file: poolbook wait job.log", tool_message="")
     if len(operands) > 2:
         raise UsageError(f"Extra argument: {operands[2]}", tool_message=f"Extra argument: {operands[2]}\n\n")
     if len(operands) == 1 or operands[1] == "-1":

@@ -169,7 +169,7 @@ def _select(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) ->
         for word in words:
             if word.lower() not in known_names:
                 raise NotHere(
-                    f"poolbook status: unknown slot or machine {word} here. `poolbook status -af Name Machine`"
+                    f"poolbook status: the pool has no slot or machine {word}. `poolbook status -af Name Machine`"
                     " lists them",
                     *(("", 0) if "@" in word or "." in word else ("{tool}: unknown host " + f"{word}\n",)),
                 )

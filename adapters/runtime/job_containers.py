@@ -78,13 +78,13 @@ def container_of(
     brought = transfers and bool(program) and ads.of_job("TransferExecutable") is not False
     if docker:
         if not settings.docker:
-            raise ValueError(f"{_NO_RUNTIME}: DOCKER names no program that is there")
+            raise ValueError(f"{_NO_RUNTIME}: the program in DOCKER does not exist")
         return _docker(launch, settings, ads, image, f"./{os.path.basename(program)}" if brought else program, account)
     requested = any(flags[name] for name in wants[1:]) or ads.value(settings.texts.get("SINGULARITY_JOB", "")) is True
     if not requested:
         return None
     if not settings.singularity:
-        raise ValueError(f"{_NO_RUNTIME}: SINGULARITY names no program that is there")
+        raise ValueError(f"{_NO_RUNTIME}: the program in SINGULARITY does not exist")
     return _apptainer(launch, settings, ads, image, transfers, brought)
 
 
@@ -190,7 +190,7 @@ def _apptainer(
         image = ads.text("ContainerImageFullPath") or image
     if not image:
         raise ValueError(
-            "the job is to run in a container, and neither its ad nor SINGULARITY_IMAGE_EXPR names an image"
+            "the job must run in a container, but neither its ad nor SINGULARITY_IMAGE_EXPR names an image"
         )
     namespaces = {"true": True, "false": False}.get(texts.get("SINGULARITY_USE_PID_NAMESPACES", "").lower())
     binds = ads.value(texts.get("SINGULARITY_BIND_EXPR", "") or "SingularityBind")

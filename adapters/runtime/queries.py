@@ -125,7 +125,7 @@ class Queries:
         in a pool's own log, `NotKnown` if no imported file contains the queue."""
         if not self.imported:
             if at is not None:
-                raise NotRecorded(f"{safe_url(self.url)} is a Poolbook log, which only contains the current queue")
+                raise NotRecorded(f"{safe_url(self.url)} is a Poolbook log, which contains only the current queue")
             ads = self.views.ads(selection)
             return QueueAds(self._with_rejections(ads) if rejections else ads, self.views.at)
         from ...domain.state.caches import ad_of
@@ -238,7 +238,7 @@ class Queries:
 
             return pool_ads(self, kind, now, timezone)
         if kind not in ("Machine", ""):
-            raise NotRecorded(f"{safe_url(self.url)} was imported, and the imported records only have slots")
+            raise NotRecorded(f"{safe_url(self.url)} was imported, and the imported records contain only slots")
         return self.slots(now, timezone)
 
     def negotiator(self, name: str) -> str:

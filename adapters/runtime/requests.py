@@ -43,7 +43,7 @@ class SubmitDescription(NamedTuple):
     append: Sequence[str]
     queue: str | None
     environment: Mapping[str, str]
-    most_jobs: int = 0  #: reject a submission of more jobs; 0 and -1: no limit
+    most_jobs: int = 0  #: reject a submission of more jobs; 0 and -1 mean no limit
     toggle_unused: bool = False  #: invert the setting that controls warnings about unused lines
     crlf_scripts: bool = False  #: warn about a script with DOS line endings, instead of rejecting it
     spool: bool = False  #: hold the jobs until their files are in the spool

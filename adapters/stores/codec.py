@@ -77,7 +77,7 @@ def _check_ranks(event: Event) -> None:
     assert isinstance(event, CycleHeld)
     for match in event.matches:
         if not isfinite(match.rank):
-            raise ValueError(f"the rank of {match.job} with {match.slot} is {match.rank}, which JSON cannot hold")
+            raise ValueError(f"the rank of {match.job} with {match.slot} is {match.rank}, which JSON cannot represent")
 
 
 _CHECKS: dict[type[Event], Callable[[Event], None]] = {CycleHeld: _check_ranks}

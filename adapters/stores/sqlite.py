@@ -212,7 +212,7 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
         if not table_rows:
             tables.make_tables()
         elif ("head",) not in table_rows:
-            raise LogError(f"{path} is an SQLite database, but not a Poolbook log; name another file")
+            raise LogError(f"{path} is an SQLite database, but not a Poolbook log; use another file")
     except BaseException:
         tables.close()
         raise
@@ -221,7 +221,7 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
 
 def _size(path: str) -> int:
     if os.path.isdir(path):
-        raise LogError(f"{path} is a folder, but a log is a file: name one in it, as {os.path.join(path, 'pool.db')}")
+        raise LogError(f"{path} is a directory, but a log is a file; use for example {os.path.join(path, 'pool.db')}")
     try:
         return os.stat(path).st_size
     except FileNotFoundError:

@@ -204,6 +204,6 @@ _NAME = re.compile(r"\S+@[^\s@]+")
 def _check_name(draft: Draft[Manager], name: str) -> None:
     if name not in accounts_of(draft.state.submitters) and not (_NAME.fullmatch(name) and name.isprintable()):
         raise Refusal(
-            f"{name!r} is not a submitter's name: use the full name, user@domain, as `poolbook userprio -allusers` "
-            "shows it"
+            f"{name!r} is not a submitter's name: use the form user@domain; `poolbook userprio -allusers` lists the "
+            "submitters"
         )

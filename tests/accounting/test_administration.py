@@ -123,7 +123,7 @@ def test_an_invalid_value_is_rejected_with_the_rule(name: str, value: float, mes
 @together("name", ["alice", "alice@", "@example.org", "a b@example.org", "", "a\n@example.org", "<none>"])
 def test_a_submitter_needs_its_full_name(name: str) -> None:
     pool = AdministeredPool()
-    fix = "use the full name, user@domain, as `poolbook userprio -allusers` shows it"
+    fix = "use the form user@domain; `poolbook userprio -allusers` lists the submitters"
     message = f"{name!r} is not a submitter's name: {fix}"
     assert pool.set("factor", 5, submitter=name).refusal == message
     assert pool.handle(s.ResetUsage(pool.id(), "root", (name,))).refusal == message

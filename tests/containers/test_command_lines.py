@@ -216,8 +216,8 @@ def test_the_runtime_is_the_same_as_in_htcondor(job: dict[str, str], config: str
             "DOCKER_NETWORKS = mine",
             "DOCKER_NETWORKS of this machine does not allow it",
         ),
-        ({}, "DOCKER = /no/docker", "DOCKER names no program that is there"),
-        (SIF, "SINGULARITY = /no/apptainer", "SINGULARITY names no program that is there"),
+        ({}, "DOCKER = /no/docker", "the program in DOCKER does not exist"),
+        (SIF, "SINGULARITY = /no/apptainer", "the program in SINGULARITY does not exist"),
     ],
 )
 def test_a_container_that_this_machine_cannot_run_is_rejected(job: dict[str, str], config: str, message: str) -> None:

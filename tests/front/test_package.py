@@ -136,4 +136,4 @@ def test_an_unknown_page_is_answered_with_similar_names(capsys: pytest.CaptureFi
     assert main(["doc", "zzzz"]) == 2
     assert "`poolbook doc` lists the pages" in capsys.readouterr().err
     assert main(["doc", "play", "why"]) == 2
-    assert "name one page" in capsys.readouterr().err
+    assert "specify only one page" in capsys.readouterr().err

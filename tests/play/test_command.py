@@ -160,7 +160,7 @@ def test_the_log_is_written_once_to_the_requested_place(folder: Path, capsys: py
         ("at 0:10 set NUM_SLOTS_TYPE_1 = 3\n", [], "a.play:1: the configuration of ws1: SLOT_TYPE_1: slot 1 cannot"),
         ("", ["-dialect", "klingon"], "use manual or htcondor-25"),
         ("", ["-seed", "x"], "-seed must be a whole number"),
-        ("", ["b.play"], "name one scenario"),
+        ("", ["b.play"], "specify one scenario"),
     ],
 )
 def test_an_unplayable_line_is_reported_with_its_place(

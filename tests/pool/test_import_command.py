@@ -65,7 +65,7 @@ def test_unreadable_lines_are_shown_with_their_place(folder: Folder) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "answer"),
     [
-        (("import",), 2, "name a folder"),
+        (("import",), 2, "specify a directory"),
         (("import", "nowhere"), 1, "nowhere does not exist"),
         (("import", "pool", "-zone", "Atlantis"), 2, "unknown time zone 'Atlantis'"),
         (("import", "pool", "-time-format", "%Q"), 2, "%Q"),

@@ -74,7 +74,7 @@ def test_one_class_answers_for_a_pools_own_log(url: str) -> None:
 
 def test_queries_that_a_log_cannot_answer_are_explained(url: str, imported: str) -> None:
     with Queries(url) as log_queries:
-        with pytest.raises(NotRecorded, match="which only contains the current queue"):
+        with pytest.raises(NotRecorded, match="which contains only the current queue"):
             log_queries.queue(at=5)
         with pytest.raises(LogBeginsLater):
             log_queries.accounting(0, at=5)
@@ -82,7 +82,7 @@ def test_queries_that_a_log_cannot_answer_are_explained(url: str, imported: str)
             log_queries.usage("machine")
     with Queries(imported) as other:
         assert other.imported and list(other.slots(0)) == [] == list(other.ads("Machine", 0))
-        with pytest.raises(NotRecorded, match="the imported records only have slots"):
+        with pytest.raises(NotRecorded, match="the imported records contain only slots"):
             other.ads("Negotiator", 0)
         with pytest.raises(NotRecorded, match="`poolbook status` shows the users of the slots"):
             other.claims_of("alice@h")

@@ -261,7 +261,7 @@ def test_new_events_arrive_as_they_are_appended(own_log: str) -> None:
         (lambda log: Log.open(log.url + ".nowhere"), LogError, "there is no log at"),
         (lambda log: Log.open("ftp://x"), LogError, "is not a valid log URL"),
         (lambda log: import_pool("/nowhere", log.url), Refusal, "/nowhere does not exist"),
-        (lambda log: import_pool([], log.url), ValueError, "name a folder"),
+        (lambda log: import_pool([], log.url), ValueError, "specify a directory"),
         (lambda log: import_pool(REAL, f"{log.url}.other", zone="Atlantis"), ValueError, "unknown time zone"),
         (lambda log: import_pool(REAL, log.url), LogError, "it is a pool's own log"),
     ],

@@ -406,7 +406,7 @@ def test_q_of_a_pools_own_log_shows_only_the_present(tmp_path: Path) -> None:
     log = open_log(path, create=True)
     log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
     log.close()
-    with pytest.raises(ToolError, match=r"which only contains the current queue.*poolbook why JOB -at TIME"):
+    with pytest.raises(ToolError, match=r"which contains only the current queue.*poolbook why JOB -at TIME"):
         queries.queue(["-log", path, "-at", "2026-11-21"])
 
 

@@ -79,7 +79,7 @@ def test_a_missing_log_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_refused_as_a_log(tmp_path: Path) -> None:
-    with pytest.raises(LogError, match=r"is a folder, but a log is a file: name one in it"):
+    with pytest.raises(LogError, match=r"is a directory, but a log is a file; use for example"):
         open_log(str(tmp_path), create=True)
 
 
@@ -101,7 +101,7 @@ def test_another_programs_database_is_refused(tmp_path: Path) -> None:
     with sqlite3.connect(path) as connection:
         connection.execute("CREATE TABLE t (x)")
     for create in (True, False):
-        with pytest.raises(LogError, match="is an SQLite database, but not a Poolbook log; name another file"):
+        with pytest.raises(LogError, match="is an SQLite database, but not a Poolbook log; use another file"):
             open_log(str(path), create=create)
     with pytest.raises(LogError, match="not a Poolbook log"):
         verify_seal(str(path))

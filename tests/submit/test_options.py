@@ -106,7 +106,7 @@ def test_an_option_works_as_in_condor_submit(folder: Folder, arguments: str, pat
         ("-dry-run - noted.sub", "it would run `touch ran`, which an untrusted configuration may not do"),
         ("dos.sub", "is a script with CRLF (DOS/Windows) line endings."),
         ("empty.sub", "empty.sh has zero length"),
-        ("job.sub -file plain.sub", "name one submit file, not"),
+        ("job.sub -file plain.sub", "specify only one submit file, not"),
     ],
 )
 def test_an_invalid_use_of_an_option_is_rejected(folder: Folder, arguments: str, message: str) -> None:

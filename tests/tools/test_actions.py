@@ -116,7 +116,7 @@ def test_an_action_in_an_unsuitable_status_has_the_result_of_htcondors_schedd(
 def test_a_command_without_a_job_is_wrong_usage(name: str, command: str) -> None:
     expected = capture(name)
     assert (expected.exit_code, expected.argv) == (1, [])
-    with pytest.raises(UsageError, match="no job is named"):
+    with pytest.raises(UsageError, match="no job is specified"):
         job_actions.read(command, expected.argv)
 
 
@@ -262,7 +262,7 @@ def test_a_missing_job_is_named_and_the_command_fails() -> None:
 
 
 def test_prio_without_a_priority_is_wrong_usage() -> None:
-    with pytest.raises(UsageError, match="name the priority"):
+    with pytest.raises(UsageError, match="specify the priority"):
         prio.read(capture("prio_usage").argv)
 
 

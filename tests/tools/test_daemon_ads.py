@@ -180,7 +180,7 @@ def test_ads_that_an_imported_log_lacks_are_refused(
     log.close()
     assert main(["status", f"-{view}", "-log", path]) == 1
     output = capsys.readouterr()
-    assert f"was imported, and the imported records only have slots and have no ads of what -{view} shows" in output.err
+    assert f"imported records contain only slots, and contain no ads that -{view} shows" in output.err
     assert output.out == ""
     assert main(["status", "-any", "-log", path]) == 0
 

@@ -111,14 +111,14 @@ def test_jobs_of_slots_are_suspended_continued_and_vacated(call: Call, served: P
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("drain",), "name one machine"),
-        (("drain", "a", "b"), "name one machine"),
+        (("drain",), "specify one machine"),
+        (("drain", "a", "b"), "specify one machine"),
         (("drain", "a", "-request-id", "1"), "-request-id may only be used with -cancel"),
         (("drain", "a", "-cancel", "-check", "true"), "-check may not be used with -cancel"),
         (("drain", "a", "-cancel", "-exit-on-completion"), "-exit-on-completion may not be used with -cancel"),
         (("drain", "a", "-cancel", "-request-id", "x"), "must be a whole number"),
         (("drain", "a", "-resume", "-restart"), "-restart-on-completion conflicts with -resume-on-completion"),
-        (("off", "a", "b"), "name only one machine"),
+        (("off", "a", "b"), "specify only one machine"),
         (("on", "a"), "only affects this machine"),
         (("reconfig", "-daemon", "startd"), "one process has all roles"),
         (("reschedule", "a"), "only affects this machine"),

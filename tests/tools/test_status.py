@@ -149,7 +149,7 @@ def test_all_ads_of_a_pool_are_printed(name: str) -> None:
 def test_an_unknown_name_is_refused() -> None:
     expected = capture("status_name_unknown")
     assert expected.exit_code == ToolError.exit_code
-    with pytest.raises(ToolError, match="unknown slot or machine nosuch"):
+    with pytest.raises(ToolError, match="the pool has no slot or machine nosuch"):
         printed(status.render(captured_ads("status_long"), status.read(expected.argv), surroundings_at()))
 
 

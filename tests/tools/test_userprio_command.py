@@ -274,7 +274,7 @@ def test_resetting_all_usage_works_where_htcondors_tool_failed(pool: Pool, call:
         (["-duration", "60"], "-duration is only for -setfactor, -setfloor, -setceiling"),
         (["-setfloor", "a@x", "1", "-duration", "0"], "-duration must be a whole number, at least 1, not '0'"),
         (["-setfloor", "a@x", "1", "-setceil", "a@x", "2"], "change one thing at a time: -setfloor or -setceil"),
-        (["-delete", "a@x", "b@x"], "-delete and 'b@x': name only one submitter"),
+        (["-delete", "a@x", "b@x"], "-delete and 'b@x': specify only one submitter"),
         (["-activefrom", "2", "30", "2026"], "not a valid date; use for example -activefrom 11 20 2026"),
         (["-activefrom", "May", "1", "2026"], "not a valid date"),
         (["-constraint", "1 +"], "not a valid expression"),

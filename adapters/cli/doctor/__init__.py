@@ -25,7 +25,7 @@ def doctor(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
     if arguments.words:
         raise UsageError(
-            f"poolbook doctor: {arguments.words[0]} is not an option; name a log with -log {arguments.words[0]}"
+            f"poolbook doctor: {arguments.words[0]} is not an option; specify a log with -log {arguments.words[0]}"
         )
     from .findings import Level, examine
     from .gathering import gather_facts

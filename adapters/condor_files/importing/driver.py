@@ -119,7 +119,7 @@ def begin_import(log: EventStore, machine: str, now: int) -> None:
         names = machine, HTCONDOR_25.name, machine, VERSION
         log.append([e.PoolFounded(now, "founded", "import", *names, settings, new_log_id())])
     elif not is_imported(log):
-        raise LogError("it is a pool's own log, and records of another pool cannot be added to it: name a new log")
+        raise LogError("it is a pool's own log, and records of another pool cannot be added to it: use a new log")
 
 
 class Importer:

@@ -31,10 +31,10 @@ class ImportSession:
         self.url = os.fspath(url)
         paths = [os.fspath(path) for path in ([folders] if isinstance(folders, str | os.PathLike) else folders)]
         if not paths:
-            raise ValueError("name a folder to import")
+            raise ValueError("specify a directory to import")
         for path in paths:
             if not os.path.exists(path):
-                raise Refusal(f"{path} does not exist: name an HTCondor directory, such as LOG or SPOOL, or a file")
+                raise Refusal(f"{path} does not exist: specify an HTCondor directory, such as LOG or SPOOL, or a file")
         with ExitStack() as stack:
             self._lock(stack)
             self.log: EventStore = open_log(self.url, create=True)
