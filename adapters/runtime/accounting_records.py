@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from ...projections.views import Views
 
 Record = Mapping[str, Any]
-"""Attribute -> a boolean, a number, or a string."""
+"""The value of each attribute is a boolean, a number or a string."""
 
 
 SUMS = ("ResourcesUsed", "WeightedResourcesUsed", "AccumulatedUsage", "WeightedAccumulatedUsage")
 """Attributes that a group's record sums over its members."""
 _LAST_OF_ALL = 3.4e38
-"""The sort key of those in no group, if there are groups."""
+"""The sort key of submitters without a group, if there are groups."""
 
 
 def number(record: Record, name: str) -> float:
@@ -38,7 +38,7 @@ def number(record: Record, name: str) -> float:
 
 
 class Groups(NamedTuple):
-    """The accounting groups of a pool: their names, their standings (empty without groups), and the default and
+    """A pool's accounting groups, with their names, their standings (empty without groups), and the default and
     per-group priority factors of their members (by lower-case group name)."""
 
     names: tuple[str, ...]
@@ -55,7 +55,7 @@ class CycleShares(NamedTuple):
 
 
 def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: CycleShares) -> list[Record]:
-    """Return the records of the groups, the group "none" first, and of the submitters, by name.
+    """Return the records of the groups and the submitters, by name. The record of the group "none" is the first.
 
     :param updated: when the priorities were last updated, in seconds
     """
@@ -125,8 +125,8 @@ def _usage(members: Sequence[Standing]) -> dict[str, Any]:
 def _group(
     name: str, members: Mapping[str, Sequence[Standing]], groups: Groups, group: GroupStanding | None
 ) -> dict[str, Any]:
-    """Return a group's record. Its priority (which HTCondor's tools do not show) is computed from its members'
-    priorities, or is that of its only member."""
+    """Return a group's record. The group's priority, which HTCondor's tools do not show, is computed from its members'
+    priorities. If it has only one member, it has this member's priority."""
     own_members = members[name]
     inner_groups = [inner for inner in members if name == NO_GROUP or _within(inner, name)]
     under = [member for inner in inner_groups for member in members[inner]]
@@ -250,8 +250,8 @@ def _split_record(record: Record) -> list[Record]:
 
 
 def imported_records(log: EventStore, at: int | None = None) -> tuple[list[Record], int]:
-    """Return the records in an imported log at a time (microseconds; None: the last), and their time, from an
-    Accountantnew.log or from condor_userprio's output. Raise `NotKnown` if no imported file contains them."""
+    """Return the records from an imported Accountantnew.log or condor_userprio output at a time in microseconds (None
+    means the last ones), and the time of these records. Raise `NotKnown` if no imported file contains them."""
     from ...replay.forensics.daemon_tables import NotKnown, last_sample, tables
 
     early = 0
@@ -299,8 +299,8 @@ def ad_of(record: Record) -> ClassAd:
 
 
 def current_records(views: Views, now: int, *, detailed: bool = True, negotiator: str = "") -> list[Record]:
-    """Return the current records, in seconds; with `detailed`, including fields that no table shows. ``negotiator``:
-    selects one if the pool has several."""
+    """Return the current records, with times in seconds. With `detailed`, they include fields that no table shows.
+    ``negotiator`` selects one if the pool has several."""
     from ...domain.state.negotiators import name_in_events, negotiator_settings
 
     pool, cycle = views.pool(), CycleShares()
@@ -319,7 +319,7 @@ def current_records(views: Views, now: int, *, detailed: bool = True, negotiator
 
 
 def past_records(log: EventStore, at: int, *, detailed: bool = True, negotiator: str = "") -> list[Record] | None:
-    """Return the records as of a time in microseconds; None if the log starts later."""
+    """Return the records as of a time in microseconds, or None if the log starts later."""
     from ...domain.fold.evolve import state_at
     from ...domain.negotiator.accounting import accounts_of
     from ...domain.state.cluster import IDLE
@@ -376,7 +376,7 @@ def _groups(
 
 
 def past_claims(log: EventStore, submitter: str, at: int) -> list[tuple[str, int]] | None:
-    """Return the slots that a submitter had claimed at a time, and since when; None if the log starts later."""
+    """Return the slots that a submitter had claimed at a time, and since when, or None if the log starts later."""
     from ...domain.fold.evolve import state_at
 
     state = state_at(log, at)
@@ -394,7 +394,8 @@ def _records(
     now: int,
     group_standings: Sequence[GroupStanding] = (),
 ) -> list[Record]:
-    """Return the records at `now`. `accounted`: the last update of priorities; `at`: the last event."""
+    """Return the records at `now`. `accounted` is when priorities were last updated, and `at` is when the last event
+    was."""
     rules = accountant_settings(settings)
     groups = Groups(group_names(settings), rules.default, group_standings, rules.groups)
     submitter_standings = standings(submitters, rules, groups.names, accounted, at, now, now)

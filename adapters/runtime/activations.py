@@ -33,7 +33,7 @@ class ReadAd:
         return name in self._texts
 
     def value(self, text: str) -> object:
-        """Return the value of an expression evaluated in the ad; None if it has no value."""
+        """Evaluate an expression in the ad. Return its value, or None if it has no value."""
         if self._ad is None:
             self._ad = ad_of(self._texts)
         parsed = parse_cached(text)
@@ -65,12 +65,13 @@ _PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
 
 
 def arguments(job: ReadAd) -> tuple[str, ...]:
-    """Return a job's arguments: ``Arguments`` in the new syntax, or ``Args`` in the old syntax without quotes."""
+    """Return a job's arguments from ``Arguments`` (in the new syntax) or ``Args`` (in the old syntax, without
+    quotes)."""
     return tuple(_listed(job, "Arguments") if "Arguments" in job else job.text("Args").split())
 
 
 def environment(job: ReadAd) -> dict[str, str]:
-    """Return a job's environment: ``Environment`` in the new syntax, or ``Env`` in the old one."""
+    """Return a job's environment from ``Environment`` (in the new syntax) or ``Env`` (in the old syntax)."""
     has_new_syntax = "Environment" in job
     entries = _listed(job, "Environment") if has_new_syntax else job.text("Env").split(job.text("EnvDelim") or ";")
     return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
@@ -90,7 +91,7 @@ def kill_signals(job: ReadAd) -> dict[str, int]:
 
 
 def _signal(job: ReadAd, attribute: str) -> int:
-    """Return an ad's signal, given by name or number; 0 if there is none."""
+    """Return the number of a signal that an ad gives by name or number, or 0 if it gives none."""
     number = job.number(attribute)
     if number is not None:
         return number if 0 < number < signal.NSIG else 0
@@ -111,9 +112,9 @@ def activation(
     place: str = "",
     spool: str = "",
 ) -> execution.LaunchRequest:
-    """Return the supervisor's request to start a job. ``account``: the user to run it as; ``files``: the owner of its
-    files, if not the pool's user; ``place``: the parent of its scratch directory, if not the configured one; ``spool``:
-    the job's spool directory."""
+    """Return the request that makes the supervisor start a job. The job runs as the user ``account``, and its files
+    belong to ``files`` (for both, None means the pool's user). ``place`` is the parent of its scratch directory, if not
+    the configured one, and ``spool`` is its spool directory."""
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
     dynamic = launch.slot_ad.get("DynamicSlot") == "true"
@@ -155,8 +156,8 @@ def activation(
 
 
 def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
-    """Return the condor_chirp operations that the job may use; None if it requests or may use none. ``ours``: the job
-    is in this pool's queue, which stores its writes."""
+    """Return the condor_chirp operations that the job may use, or None if it requests none or may use none. If ``ours``
+    is true, the job is in this pool's queue, which stores the attributes that the job sets."""
     chirp = starter.chirp
     if chirp is None or not job.is_true("WantIOProxy") or _at_the_access_point(job):
         return None
@@ -170,8 +171,8 @@ def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
 def client_activation(
     launch: ClientLaunch, starter: Starter = PLAIN, account: execution.UnixAccount | None = None
 ) -> execution.LaunchRequest:
-    """Return the supervisor's request to start a backfill client. The supervisor kills the client if no pool is
-    running. ``account``: the user it runs as, if not the pool's user."""
+    """Return the request that makes the supervisor start a backfill client. The client runs as the user ``account``
+    (None means the pool's user). The supervisor kills it if no pool is running."""
     client, slot = launch.client, ReadAd(launch.slot_ad)
     variables = (entry.partition("=") for entry in client.get("Environment", "").split(";"))
     return execution.LaunchRequest(
@@ -203,8 +204,8 @@ _AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
 def file_transfer(
     job: ReadAd, slot: ReadAd, starter: Starter = PLAIN, limits: Mapping[str, str] = NO_LIMITS, spool: str = ""
 ) -> execution.FileTransfer | None:
-    """Return how a job's files are transferred; None if the job accesses them directly because it runs at the access
-    point, or has should_transfer_files = IF_NEEDED and a slot in its FileSystemDomain."""
+    """Return how a job's files are transferred. Return None if the job accesses its files directly, because it runs at
+    the access point, or because it has should_transfer_files = IF_NEEDED and a slot in its FileSystemDomain."""
     should = job.text("ShouldTransferFiles").upper()
     shared = job.text("FileSystemDomain").lower() == slot.text("FileSystemDomain").lower()
     if should not in ("YES", "IF_NEEDED") or (should == "IF_NEEDED" and shared):
@@ -257,7 +258,7 @@ def _at_the_access_point(job: ReadAd) -> bool:
 
 
 def _checkpoint(job: ReadAd) -> dict[str, int] | None:
-    """Return the exit code or signal by which a job reports a checkpoint; None if it takes no checkpoints."""
+    """Return the exit code or signal by which a job reports a checkpoint, or None if it takes no checkpoints."""
     if not job.is_true("WantFTOnCheckpoint"):
         return None
     if job.is_true("SuccessCheckpointExitBySignal"):
@@ -270,8 +271,8 @@ _STREAMS = {
     "stdout": ("Out", "TransferOut", "StreamOut"),
     "stderr": ("Err", "TransferErr", "StreamErr"),
 }
-"""For each stream: the attributes that contain its path, whether to transfer it, and whether to stream it. Input is
-always transferred, regardless of StreamIn."""
+"""For each stream, the attributes that contain its path, that determine whether it is transferred, and that determine
+whether it is streamed. Input is always transferred, regardless of StreamIn."""
 
 
 def _names(text: str) -> tuple[str, ...]:
@@ -279,7 +280,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def job_plugins(text: str) -> dict[str, str]:
-    """Parse TransferPlugins, ``METHOD,METHOD = PLUGIN; METHOD = PLUGIN``. Return method, in lower case -> plugin."""
+    """Parse TransferPlugins, ``METHOD,METHOD = PLUGIN; METHOD = PLUGIN``. Return each lower-case method's plugin."""
     entries = (entry.partition("=") for entry in text.split(";"))
     return {method.lower(): path.strip() for names, _, path in entries if path.strip() for method in _names(names)}
 

@@ -53,8 +53,8 @@ _PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefin
 
 
 def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> Iterator[ClassAd]:
-    """Yield the ads at these places in the log at `url`, in order and lazily, except those that `sieve` skips. Raise
-    `LogError` if the log cannot be read."""
+    """Yield the ads at these places in the log at `url`, in order, except those that `sieve` skips. Each ad is read
+    when it is needed. Raise `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 
     for position, same_event in groupby(places, attrgetter("position")):
@@ -68,14 +68,14 @@ def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> I
 def history_ads(
     url: str, views: Views, selection: JobSelection = ALL, sieve: Sieve | None = None, forwards: bool = False
 ) -> Iterator[ClassAd]:
-    """Yield the ads of the jobs that have left the queue, the latest first, or with `forwards` the earliest, except
-    imported ads that `sieve` skips. An imported ad is yielded once even if several files have it."""
+    """Yield the ads of the jobs that have left the queue, except imported ads that `sieve` skips. The latest is the
+    first or, with `forwards`, the last. An imported ad is yielded once even if several files have it."""
     yield from ads_at(url, views.kept_ad_places(selection, forwards, once=True), sieve)
     yield from views.history_ads(selection, forwards=forwards)
 
 
 def slot_ads(url: str, views: Views, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
-    """Yield the slots' ads; for an imported log, as last printed by condor_status and updated from StartLogs."""
+    """Yield the slots' ads. If the log was imported, condor_status printed them, and StartLogs update them."""
     sampled: dict[object, ClassAd] = {ad.eval("Name"): ad for ad in sample_ads(url, views.last_sample("machine_ads"))}
     machines = {row.machine for row in views.slots()} if sampled else set()
     for slot in views.slot_ads(now, timezone):

@@ -15,7 +15,7 @@ from .requests import SubmitDescription
 
 @frozen
 class Reschedule:
-    """Start a negotiation cycle; ``name`` selects the negotiator, if the pool has more than one."""
+    """Start a negotiation cycle. If the pool has more than one negotiator, ``name`` selects one."""
 
     name: str = ""
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 
 def why_not_own(path: Path) -> str:
-    """Return why someone other than the user and root could write a file or a directory on its path; empty if no one
-    could. Raise `OSError` if the path cannot be examined."""
+    """Return why someone other than the user and root could write a file or a directory on its path, or an empty string
+    if no one could. Raise `OSError` if the path cannot be examined."""
     real = Path(os.path.realpath(path))
     places = {real, real.parent, Path(os.path.realpath(path.parent))}  # a link may point to another directory
     for place in sorted(places, reverse=True):
@@ -59,9 +59,9 @@ FILE = "poolbook.conf"
 def config_files(
     files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[Path]:
-    """Return the configuration files; none if only defaults apply. `folder`: the current one by default. Raise
-    `ConfigError` if another user could have written the folder's own file, which may run programs. A file that the
-    caller names is trusted."""
+    """Return the configuration files, which may be none if only defaults apply. `folder` is by default the current
+    directory. Raise `ConfigError` if another user could have written the folder's own file, which may run programs. A
+    file that the caller names is trusted."""
     if files:
         return [Path(file) for file in files]
     named = (os.environ if environment is None else environment).get(VARIABLE)

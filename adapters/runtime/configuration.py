@@ -1,9 +1,8 @@
 """Load a pool's configuration: files, detected properties of the machine, and commands that files include.
 
-``-config FILE`` names the files, each overriding those before it; otherwise ``POOLBOOK_CONFIG`` names one; otherwise it
-is ``poolbook.conf`` in the current folder; otherwise only defaults apply. As in HTCondor, ``_CONDOR_NAME`` in the
-environment overrides all files.
-"""
+``-config FILE`` names the files, and each of them overrides those before it. Without this option, ``POOLBOOK_CONFIG``
+names the only file. Without this variable, the file is ``poolbook.conf`` in the current directory. If it does not
+exist, only defaults apply. As in HTCondor, ``_CONDOR_NAME`` in the environment overrides all files."""
 
 from __future__ import annotations
 
@@ -28,9 +27,9 @@ def load(
     text: str | None = None,
     disk: Disk | None = None,
 ) -> Configuration:
-    """Read the configuration from the `files` that ``-config`` named, or from `text`. `environment`: this process's by
-    default; `detected`: overrides detected properties of this machine; `disk`: the disk as seen from another folder.
-    Raise `ConfigError` if a file cannot be read or is invalid."""
+    """Read the configuration from the `files` that ``-config`` named, or from `text`. `environment` is by default the
+    environment of this process, `detected` overrides detected properties of this machine, and `disk` resolves paths
+    that are relative to another directory. Raise `ConfigError` if a file cannot be read or is invalid."""
     variables = os.environ if environment is None else environment
     disk = disk or Disk()
     sources: list[tuple[str, str]] = []

@@ -104,7 +104,7 @@ class Connections:
         client.connection.close()
 
     def drop_idlest(self) -> None:
-        """Drop the client that has been silent longest, preferably one that is not waiting for an answer."""
+        """Drop the client that has been silent longest; one that waits for an answer only if there are no others."""
         if self._clients:
             self.drop(min(self._clients.values(), key=lambda c: (bool(c.waiting or c.unsent), c.heard)))
 
@@ -177,8 +177,8 @@ class Connections:
                 self._turns.append(client)
 
     def tidy(self) -> float | None:
-        """Drop clients that have disconnected and received their answers, and clients whose request takes too long.
-        Return the seconds until the next request exceeds the limit; None if no request is incomplete."""
+        """Drop clients that have disconnected and received their answers, and clients whose request takes too long to
+        arrive. Return the seconds until the next request exceeds this limit, or None if no request is incomplete."""
         now = self._clock()
         remaining = []
         for client in self:

@@ -79,7 +79,7 @@ class Engine(LogWriter):
     def reschedule(self, negotiator: str = "") -> None:
         """Run a negotiation cycle as soon as allowed, even if it is not expected to change anything.
 
-        :param negotiator: its name, in any case; empty if the pool has only one
+        :param negotiator: the negotiator's name, in any case, or an empty string if the pool has only one
         :raises Refusal: the name is unknown, or empty although the pool has several negotiators
         """
         try:
@@ -144,7 +144,7 @@ class Engine(LogWriter):
         return [*came, *map(self._named, due)]
 
     def _retry_at(self) -> int | None:
-        """Return when to retry after a failed append, by the world's clock; None if no retry is pending."""
+        """Return when to retry after a failed append, by the world's clock, or None if no retry is pending."""
         refused = self._refused_at
         if refused is None or not refused <= self.world.now() < refused + RETRY:  # or the clock was set back
             return None
@@ -157,7 +157,7 @@ class Engine(LogWriter):
         return replace(stimulus, at=stimulus.at + self._clock_lead)
 
     def step(self, until: int | None = None) -> bool:
-        """Wait for the next stimulus, `until` at most, and handle it; return False if there was none."""
+        """Wait for the next stimulus, but not longer than `until`, and handle it. Return False if there was none."""
         came = self.wait(until)
         if not came and (self._retry_at() is not None or not agenda.has_following_stimulus(self._moment())):
             return False

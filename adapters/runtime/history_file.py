@@ -32,7 +32,7 @@ _BANNER: Final = re.compile(rb"\*\*\* Offset = \d+ ClusterId = (\d+) ProcId = (\
 
 
 class HistoryFile(NamedTuple):
-    """A history file: its path, its maximum size (0: no limit), and the number of older files."""
+    """A history file, with its path, its maximum size (0 means no limit), and the number of older files to keep."""
 
     path: str
     most: int
@@ -99,7 +99,7 @@ def _banner(ad: ClassAd, offset: int) -> bytes:
 
 
 def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
-    """Return the last job in a history file, and the end of its record; None and 0 if the file has no jobs."""
+    """Return the last job in a history file, and the end of its record, or None and 0 if the file has no jobs."""
     with (
         suppress(FileNotFoundError, ValueError),  # ValueError: an empty file cannot be mapped
         open(path, "rb") as file,
@@ -113,7 +113,7 @@ def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
 
 
 def _later(views: Views, last: tuple[int, int] | None) -> Iterable[ClassAd] | None:
-    """Return the ads of the jobs that left the queue after this job; None if this job has not left the queue."""
+    """Return the ads of the jobs that left the queue after this job, or None if this job has not left the queue."""
     if last is None:
         return views.history_ads(forwards=True)
     ads: list[ClassAd] = []

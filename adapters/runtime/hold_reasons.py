@@ -52,7 +52,7 @@ def held_for_failure(failed: execution.Failed, request: execution.LaunchRequest 
 
 
 def rights_in(account: execution.UnixAccount | None) -> UserIds | None:
-    """Return the rights of an account; None for this process's own rights."""
+    """Return the rights of an account, or None if they are this process's own rights."""
     return None if account is None else UserIds(account.uid, account.gid, account.groups)
 
 
@@ -65,8 +65,8 @@ def not_ours(owner: str) -> str:
 
 
 def _interpreter(path: str) -> str:
-    """Return the message about a script whose interpreter does not exist; empty for any other program. Only regular
-    files are read, because reading a FIFO could block forever."""
+    """Return the message about a script whose interpreter does not exist, or an empty string for any other program.
+    Only regular files are read, because reading a FIFO could block forever."""
     try:
         with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK | os.O_CLOEXEC)) as file:
             if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
@@ -85,8 +85,8 @@ def _interpreter(path: str) -> str:
 def held_for_transfer(
     direction: str, failure: execution.TransferFailure, request: execution.LaunchRequest | None
 ) -> str:
-    """Return the hold reason of a job whose files could not be transferred, as HTCondor's shadow words it; for a
-    checkpoint as its starter does, which does not name the missing file."""
+    """Return the hold reason of a job whose files could not be transferred. HTCondor's shadow gives the same reason.
+    For a checkpoint, HTCondor's starter does, which does not name the missing file."""
     if failure.code == FAILED_CHECKPOINT:
         at = request.slot if request else "unknown"
         return f"Error from {at}: Starter failed to upload checkpoint. Details: {failure.words}"

@@ -25,11 +25,11 @@ NO_STARTER = 1007  #: VacateReasonCode of a job whose starter could not start
 NO_SCRATCH = 1024  #: VacateReasonCode of a job whose scratch directory cannot be created: ScratchDirError
 
 Whom = tuple[execution.UnixAccount | None, execution.UnixAccount | None]
-"""The user as whom a job runs, and the owner of its files; None: this process's user."""
+"""The user as whom a job runs, and the owner of its files. None means this process's user."""
 
 
 class NotRun(Exception):
-    """A job must not run; contains the HoldReasonCode or VacateReasonCode, and the reason."""
+    """Raised if a job must not run. The error contains the HoldReasonCode or VacateReasonCode, and the reason."""
 
     def __init__(self, code: int, reason: str) -> None:
         super().__init__(reason)
@@ -66,7 +66,7 @@ class JobUsers:
         return account, files
 
     def _roots(self, launch: Launch, accounts: JobAccountSettings) -> execution.UnixAccount | None:
-        """Return the user as whom root's job runs; None for root."""
+        """Return the user as whom root's job runs, or None if it runs as root."""
         if self._refuses_root:
             raise NotRun(NO_ACCOUNT, NOT_ROOTS)
         if accounts.runs_as_owner(launch.job_ad, launch.owner):
@@ -74,8 +74,8 @@ class JobUsers:
         return accounts.account_of(launch.job_ad, launch.slot, launch.owner)
 
     def place(self, configured: str) -> str:
-        """Return the parent of users' scratch directories: the configured directory, or one next to the pool's
-        directory, which users cannot enter. Raise `NotRun` if users cannot enter it."""
+        """Return the parent of users' scratch directories. Unless it is configured, it is next to the pool's directory,
+        because users cannot enter the pool's directory itself. Raise `NotRun` if users cannot enter it."""
         place = configured or str(self._folder.with_name(self._folder.name.removesuffix(".d") + ".execute"))
         try:
             make_private_directory(place, passable=True)
@@ -85,7 +85,7 @@ class JobUsers:
 
 
 def client_account(launch: ClientLaunch) -> execution.UnixAccount | None:
-    """Return the user as whom a backfill client runs, if not the pool's user. Raise `NotRun` if the user is unknown."""
+    """Return the user as whom a backfill client runs (None: the pool's user). Raise `NotRun` if the user is unknown."""
     owner = launch.client.get("Owner", "")
     if os.geteuid() != 0 or owner in ("", user_name()):
         return None

@@ -122,8 +122,8 @@ class LocalWorld(World):
         return time.time_ns() // 1000
 
     def serve_users(self, refuses_root: bool = False) -> None:
-        """Run each user's jobs with that user's rights, if this process runs as root. ``refuses_root``: do not run
-        root's jobs."""
+        """Run each user's jobs with that user's rights, if this process runs as root. With ``refuses_root``, root's
+        jobs are not run."""
         if os.geteuid() == 0:
             self._users = JobUsers(self._folder, refuses_root)
 
@@ -348,8 +348,8 @@ class LocalWorld(World):
                 yield self._stimulus(report)
 
     def _of_client(self, report: execution.Report | execution.Running) -> Stimulus | None:
-        """Return the stimulus for a report about a backfill client; None for a usage report, which only sets its
-        load."""
+        """Return the stimulus for a report about a backfill client, or None for a usage report, which only sets the
+        client's load."""
         key = report.key
         if isinstance(report, execution.Started | execution.Running):
             self._load.began(key, _CLIENT, report.at)

@@ -51,7 +51,7 @@ _ENDING = JobExited | JobsEdited | JobsTransitioned  #: the events after which j
 
 
 class StimulusResult(msgspec.Struct):
-    """The result of a stimulus: its answer, the reason for its rejection, or the jobs to evaluate first."""
+    """The result of a stimulus: an answer, the reason for a rejection, or the jobs that must be evaluated first."""
 
     text: str = "null"  #: the answer as JSON; for a command about many separate jobs it can be megabytes long
     refusal: str = ""
@@ -148,7 +148,7 @@ class LogWriter:
         """Decide `stimuli` and their immediate consequences, append the events, and perform the effects.
 
         Return one answer for each stimulus, after the append. A rejected stimulus changes nothing. `patience` limits
-        how many jobs are evaluated one by one for a command's constraint; None: no limit.
+        how many jobs are evaluated one by one for a command's constraint. None means no limit.
 
         :raises LogError: nothing was changed
         """

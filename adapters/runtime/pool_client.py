@@ -107,7 +107,7 @@ def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]
 
 
 def _still_waiting(holders: list[str]) -> str:
-    """Return why a command could not write; ``holders``: the processes that held the lock meanwhile."""
+    """Return why a command could not write the log. ``holders`` are the processes that had locked it."""
     if len(holders) == 1:
         return (
             f"process {holders[0]} has been writing this log for {PATIENCE:.0f} s without accepting requests; "

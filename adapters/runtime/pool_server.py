@@ -87,10 +87,10 @@ class PoolServer:
         served_users: ServedUsers = ServedUsers.OWN,
         wait: float | None = None,
     ) -> None:
-        """Take the lock, open the log, and become its writer. With `lost`, give up jobs that another machine or
-        directory started and that are unknown here. `served_users`: the users whose jobs run. `wait`: the seconds that
-        a program's pool waits for the lock; None: wait only for a short command. Raise `AlreadyServed` if another
-        process holds the lock, `LogError` if the log cannot be opened."""
+        """Take the lock, open the log, and become its writer. With `lost`, give up unknown jobs that were started on
+        another machine or in another directory. The jobs of `served_users` run. `wait` is how many seconds a program's
+        pool waits for the lock; with None, it waits only for a short command. Raise `AlreadyServed` if another process
+        holds the lock, `LogError` if the log cannot be opened."""
         self.paths = log_paths(url)
         self._served_users = served_users if os.geteuid() == 0 else ServedUsers.OWN
         for uid in (0, os.geteuid()):
@@ -257,8 +257,8 @@ class PoolServer:
         self._listen()
 
     def _strangers(self, place: str, lost: bool) -> list[str]:
-        """Return the activations that another machine or directory started and that are unknown here. Raise `LogError`
-        if there are any and `lost` is not set."""
+        """Return the activations that were started on another machine or in another directory, and that are not known
+        to this server. Raise `LogError` if there are any and `lost` is not set."""
         before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
         living = self.engine.state.activations
         if not living or not before or before[-1] == place:
@@ -377,7 +377,7 @@ class PoolServer:
     def _decide_alone(
         self, request: _PendingRequest, budget: EvaluationBudget, before: WaitingRequest[_PendingRequest] | None = None
     ) -> None:
-        """Decide a single request. `before`: the state of its evaluation ahead, if any."""
+        """Decide a single request. If its jobs were evaluated in advance, `before` contains the results."""
         try:
             (answer,) = self.engine.handle([request.stimulus], budget)
         except Fenced:

@@ -41,11 +41,11 @@ class NotRecorded(Exception):
 
 
 class NoNegotiator(Exception):
-    """The negotiator is unknown, or none was named and the pool has several; the text lists them."""
+    """The negotiator is unknown, or none was named although the pool has several. The message lists the negotiators."""
 
 
 class LogBeginsLater(NotRecorded):
-    """The log starts after the requested time; ``began`` is its start, in microseconds."""
+    """The log starts after the requested time. ``began`` is the time when it starts, in microseconds."""
 
     def __init__(self, began: int) -> None:
         super().__init__("the log starts later")
@@ -68,7 +68,7 @@ class RunningProcess(NamedTuple):
 
 
 class AccountantRecords(NamedTuple):
-    """The accountant's records, and their instant in microseconds; None: now."""
+    """The accountant's records, and their time in microseconds. None means now."""
 
     records: list[Record]
     at: int | None
@@ -120,9 +120,9 @@ class Queries:
         return row is not None and f'"{_IMPORTED}"' in row[0]
 
     def queue(self, selection: JobSelection = ALL, at: int | None = None, rejections: bool = False) -> QueueAds:
-        """Return the jobs in the queue; for an imported log, in the queue at a time or in the last recorded queue. With
-        `rejections`, the ads of idle jobs include the reason for their rejection. Raise `NotRecorded` for a past time
-        in a pool's own log, `NotKnown` if no imported file contains the queue."""
+        """Return the jobs in the queue or, for an imported log, in the queue at the given time or in the last recorded
+        one. With `rejections`, the ads of idle jobs include the reason for their rejection. Raise `NotRecorded` for a
+        past time in a pool's own log, `NotKnown` if no imported file contains the queue."""
         if not self.imported:
             if at is not None:
                 raise NotRecorded(f"{safe_url(self.url)} is a Poolbook log, which contains only the current queue")
@@ -157,12 +157,12 @@ class Queries:
     def job_columns(
         self, names: Sequence[str], selection: JobSelection, context: Context, statuses: Collection[int] | None = None
     ) -> Iterator[tuple[str, ...]]:
-        """Yield attributes of the jobs in a pool's own queue, as texts, without building ads; with `statuses`, only of
-        jobs with one of these."""
+        """Yield attributes of the jobs in a pool's own queue, as strings, without building ads. With `statuses`, only
+        jobs with one of these statuses are included."""
         return self.views.columns(names, selection, context, statuses)
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
-        """Return the ad of a job; None if it is not in the queue."""
+        """Return the ad of a job, or None if the job is not in the queue."""
         from ...projections.job_query import SelectedJobs
 
         return next(iter(self.queue(SelectedJobs(((cluster, proc),))).ads), None)
@@ -187,7 +187,7 @@ class Queries:
         return fits
 
     def run(self, cluster: int, proc: int) -> RunningProcess | None:
-        """Return the process and the directory of a job that has a slot; None if it has none."""
+        """Return the process and the directory of a job that has a slot, or None if it has no slot."""
         from ...domain.events import JobActivated, JobExecuting, JobExited
 
         run = None
@@ -203,15 +203,15 @@ class Queries:
     def history(
         self, selection: JobSelection = ALL, sieve: Sieve | None = None, forwards: bool = False
     ) -> Iterator[ClassAd]:
-        """Yield the ads of the jobs that have left the queue, the latest first, or with `forwards` the earliest;
+        """Yield the ads of the jobs that have left the queue. The latest is the first or, with `forwards`, the last.
         `sieve` skips imported ads that cannot match."""
         from .archived_ads import history_ads
 
         return history_ads(self.url, self.views, selection, sieve, forwards)
 
     def epochs(self, clusters: Collection[int] = (), forwards: bool = False) -> Iterator[ClassAd]:
-        """Yield the ads of the runs that have ended, the latest first, or with `forwards` the earliest: of all jobs, or
-        of some clusters. Raise `NotRecorded` for an import."""
+        """Yield the ads of the runs that have ended, for all jobs or for some clusters. The latest is the first or,
+        with `forwards`, the last. Raise `NotRecorded` for an import."""
         if self.imported:
             raise NotRecorded(f"{safe_url(self.url)} was imported, so it lists jobs, but not their runs")
         from ...domain.state.caches import ad_of
@@ -231,8 +231,8 @@ class Queries:
         return slot_ads(self.url, self.views, now, timezone)
 
     def ads(self, kind: str, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
-        """Yield the ads of a kind (MyType; all if it is empty) as a collector shows them at an instant in seconds.
-        Raise `NotRecorded` for an import, which has only the ads of slots."""
+        """Yield the ads with this MyType (or all ads if it is empty), as a collector would return them at an instant in
+        seconds. Raise `NotRecorded` for an import, which has only the ads of slots."""
         if not self.imported:
             from .pool_ads import pool_ads
 
@@ -242,8 +242,8 @@ class Queries:
         return self.slots(now, timezone)
 
     def negotiator(self, name: str) -> str:
-        """Return the named negotiator; the only one if the name is empty. Raise `NoNegotiator` if the name is unknown,
-        or there are several and none is named."""
+        """Return the negotiator with this name, or the only one if the name is empty. Raise `NoNegotiator` if the name
+        is unknown, or is empty although there are several negotiators."""
         from ...domain.state.negotiators import negotiator_named
 
         try:
@@ -254,9 +254,9 @@ class Queries:
     def accounting(
         self, now: int, at: int | None = None, *, detailed: bool = True, negotiator: str = ""
     ) -> AccountantRecords:
-        """Return the accountant's records at `now`, in seconds, or at an instant in microseconds; for an import, the
-        last ones. With `detailed`, also fields that no table shows. Raise `LogBeginsLater` if the log begins after the
-        instant, `NotKnown` if no imported file has priorities."""
+        """Return the accountant's records at `now`, in seconds, or at an instant in microseconds. For an imported log,
+        `now` means the last recorded ones. With `detailed`, the records include fields that no table shows. Raise
+        `LogBeginsLater` if the log begins after the instant, `NotKnown` if no imported file has priorities."""
         from .accounting_records import current_records, past_records
 
         if self.imported:
@@ -286,8 +286,8 @@ class Queries:
         return value
 
     def standings(self) -> list[Standing]:
-        """Return the submitters' standings at the log's last event; for an import, as recorded. Raise `NotKnown` if no
-        imported file has priorities."""
+        """Return the submitters' standings at the log's last event or, for an imported log, the recorded standings.
+        Raise `NotKnown` if no imported file has priorities."""
         from ...domain.negotiator.accounting import accountant_settings, standings
         from ...domain.state.accounting_groups import group_names
 
@@ -318,7 +318,7 @@ class Queries:
         return runs_of(self.log, since, until, evicted=evicted, zone=zone)
 
     def preemptions(self) -> list[Preemption]:
-        """Return for each eviction who caused it, whether that user used the slot, and what was lost."""
+        """Return which job caused each eviction, whether that job used the slot, and how much time was lost."""
         from ...replay.usage.preemptions import preemptions
 
         return preemptions(self.log)
@@ -333,15 +333,15 @@ class Queries:
         return members
 
     def places(self) -> Callable[[str], str]:
-        """Return a function that maps an event's stimulus to the location of its record; empty for events that were not
-        imported."""
+        """Return a function that maps an event's stimulus to the location of its record, or to an empty string if the
+        event was not imported."""
         from ...replay.forensics.imported_log import PlaceNames, is_imported
 
         return PlaceNames(self.log).name if is_imported(self.log) else lambda stimulus: ""
 
     def why(self, name: str, at: int | None, zone: tzinfo) -> Answer:
-        """Return why a job, cluster or slot is in its state, in at most five lines, and its history with the evidence.
-        Raise `UnknownThingError` if it is not in the log, `ValueError` if the name is invalid."""
+        """Return at most five lines that explain why a job, cluster or slot is in its state, and its history with the
+        evidence. Raise `UnknownThingError` if the log does not contain it, `ValueError` if the name is invalid."""
         from ...replay.why.answer import why
 
         return why(self.log, name, at, zone)

@@ -64,13 +64,13 @@ class Submitted(NamedTuple):
 
 
 NOT_FOUND, IMMUTABLE, SECURE, POLICY, NO_JOBS = "not found", "immutable", "secure", "policy", "no jobs"
-"""Codes of rejections: unknown slot or machine; protected job attribute; rejection by the schedd's policy, with
-condor_submit's message; queue statements that create no jobs."""
+"""Codes of rejections, in this order: the slot or machine is unknown; a job attribute is protected; the schedd's policy
+rejects the submission, with condor_submit's message; the queue statements create no jobs."""
 
 
 class RequestRefused(Exception):
-    """The pool rejected the request. The text contains the reason and what would be accepted; ``warnings`` are the
-    submit file's, ``code`` is the kind of rejection, ``tool`` the HTCondor tool's message if it differs."""
+    """The pool rejected the request. The message contains the reason and what would be accepted. ``warnings`` are about
+    the submit file, ``code`` is the type of rejection, and ``tool`` is the HTCondor tool's message."""
 
     def __init__(self, text: str, warnings: Sequence[str] = (), code: str = "", tool: str = "") -> None:
         super().__init__(text)
@@ -84,7 +84,7 @@ class RequestRefused(Exception):
 
 def view_of_disk(folder: str) -> list[str]:
     """Return the properties that must be equal for two processes of one user to read and write the same files: the
-    umask, the groups, and the identity of the root directory and of `folder`. An unreadable property equals nothing."""
+    umask, the groups, and the identity of the root directory and of `folder`. Unreadable properties are unequal."""
     try:
         with open("/proc/self/status") as status:
             rights = [line for line in status if line.startswith(("Umask:", "Gid:", "Groups:"))]

@@ -39,7 +39,7 @@ class LeftToClientError(Exception):
 
 
 class FinishedReading(NamedTuple):
-    """A submit file that was read: the resulting request, or the reply to its client."""
+    """The result of reading a submit file, which is a request or a reply to the client."""
 
     client: Any
     description: ReadDescription | None
@@ -120,7 +120,7 @@ def _check_short(path: Path) -> None:
 
 
 MAX_JOBS = 1000
-"""The maximum number of jobs that a decision evaluates one by one, in about 30 ms."""
+"""The maximum number of jobs that a decision evaluates one by one. This takes about 30 ms."""
 TURN = 0.03
 """The length of a turn in seconds."""
 MAX_ROUNDS = 5

@@ -23,7 +23,7 @@ from ..stores.location import locate
 from ..stores.sqlite_files import is_trusted, make_private
 
 EVENTS: Final = 20_000
-"""The number of events that are folded without a snapshot, in less than a tenth of a second."""
+"""So many events are folded without writing a new snapshot, because this takes less than a tenth of a second."""
 _DOMAIN: Final = Path(__file__).parents[2] / "domain"
 
 
@@ -56,7 +56,7 @@ class Snapshot:
         self._position = 0  #: the position of the snapshot in the file
 
     def read(self, log: EventStore) -> State:
-        """Return the state in the snapshot; an empty state if the snapshot is missing or not usable."""
+        """Return the state in the snapshot, or an empty state if the snapshot is missing or cannot be used."""
         if not self._log or not is_trusted(self._path, self._log):
             return State()
         with suppress(Exception):  # the file can contain anything; the log is still available

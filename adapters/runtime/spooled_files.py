@@ -36,8 +36,8 @@ class SpoolError(Exception):
 
 
 def copy_to_spool(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
-    """Copy a job's files into its spool directory. Return the changes to its ad. ``folder``: the pool's. Raise
-    `SpoolError`."""
+    """Copy a job's files into its spool directory. Return the changes to its ad. ``folder`` is the pool's directory.
+    Raise `SpoolError` if a file cannot be copied."""
     began, read = int(time.time()), ReadAd(ad)
     place = Spool(folder).path(*job)
     staging = f"{place}.tmp"

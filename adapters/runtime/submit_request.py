@@ -53,8 +53,8 @@ def submission_of(
     seed: int = 0,
     toggle_unused: bool = False,
 ) -> Submission:
-    """Parse a description: a text, or a mapping of commands. Its relative paths are relative to the disk's folder.
-    `user_settings`: the submitter's settings, for settings that the pool's ``terms`` do not contain. `seed`: for
+    """Parse a submit description, which is a text or a mapping of commands. Its relative paths are relative to the
+    disk's folder. `user_settings` apply if the pool's ``terms`` do not contain a setting. `seed` determines
     ``$RANDOM_INTEGER`` and ``$RANDOM_CHOICE``. Raise `SubmitError` if the description is invalid."""
     facts = SubmitFacts(
         now=now,
@@ -134,7 +134,7 @@ def _check_executable(path: str, name: str) -> str:
 
 
 _LONGEST_FIRST_LINE = 127
-"""Bytes of a script's first line that the kernel reads."""
+"""The number of bytes of a script's first line that the kernel reads."""
 
 
 class Reading:
@@ -201,7 +201,7 @@ class Reading:
 
 
 class ReadDescription(NamedTuple):
-    """A submit file that was read: the request with its jobs, and its warnings."""
+    """The result of reading a submit file, which is the request with its jobs, and the warnings."""
 
     request: Submit
     parsed: Submission

@@ -30,7 +30,7 @@ VIEWS_EVERY = 500_000  #: microseconds between two updates of the views; readers
 VIEWS_PATIENCE = 5_000_000  #: microseconds that the update may be late while the pool is busy
 RETRY = 5_000_000  #: microseconds until a failed update is retried
 TURN = 0.001
-"""The maximum time (seconds) that the thread computes while the pool waits: a request yields a dozen times."""
+"""The maximum time in seconds that the thread computes at once, because a request yields to it a dozen times."""
 
 
 class ViewKeeper:
@@ -62,7 +62,7 @@ class ViewKeeper:
         self._again = until
 
     def keep(self, now: int, busy: bool) -> None:
-        """Start an update of the views if it is due: immediately while the pool is idle, later while it is busy."""
+        """Start an update of the views if it is due. It is due immediately if the pool is idle, otherwise later."""
         if self._at_work:
             return
         if self._failed:
@@ -120,8 +120,8 @@ class ViewKeeper:
 
 
 class Subscribers:
-    """The subscribers of `log` at `url`. `folder` has the user logs' checkpoint; `tell` is called with messages for the
-    user who runs the pool. ``rights_of``: the rights to write user logs with, see `UserLogWriter`."""
+    """The subscribers of `log` at `url`. `folder` contains the checkpoint of the user logs, `tell` is called with
+    messages for the user who runs the pool, and ``rights_of`` is described in `UserLogWriter`."""
 
     def __init__(
         self, url: str, log: EventStore, folder: Path, tell: Callable[[str], None], rights_of: RightsOf | None = None

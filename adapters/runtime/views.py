@@ -246,7 +246,7 @@ _DAMAGES = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 
 
 def raise_if_unreadable(url: str, error: BaseException) -> None:
-    """Raise `LogUnavailable` if the error shows that the file of the views of the log at `url` is damaged. Ignore other
+    """Raise `LogUnavailable` if the error shows that the views file of the log at `url` is damaged. Ignore other
     errors."""
     from json import JSONDecodeError
 
@@ -304,7 +304,7 @@ def _check_owner(connection: sqlite3.Connection, path: str) -> None:
 
 
 def raise_unavailable(path: str, why: str) -> NoReturn:
-    """Raise `LogUnavailable` with a message about the file of the views."""
+    """Raise `LogUnavailable` with a message about the views file."""
     from ...domain.ports.log import LogUnavailable
 
     raise LogUnavailable(f"the views {path} {why}")

@@ -3,9 +3,8 @@
 ``side`` says whether an expression belongs to the job's ad or to the slots' ads. A name is looked up in that ad first,
 then in the other one. Slot attributes that are expressions (Requirements, Start ...) are also evaluated in arrays, once
 per distinct text. A node without an array operation is computed once per distinct combination of its arguments
-(``compute_distinct``), and a function of one column once per version of the column. The scalar compiler evaluates a
-node slot by slot if it depends on more than its arguments' values; these evaluations are counted.
-"""
+(``compute_distinct``). If it reads only one column, its result is reused until that column changes. The scalar compiler
+evaluates a node slot by slot if it depends on more than its arguments' values; these evaluations are counted."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ Active = frozenset[tuple[str, str]]
 MAX_NESTING = 50
 _MAX_STEPS = 300
 STEPS_PER_SLOT = 2000
-"""The steps that the scalar compiler may take for each slot, in addition to a budget shared by all slots."""
+"""The number of steps that the scalar compiler may take for each slot, in addition to a budget that all slots share."""
 MAX_FOLLOWED = 500
 """How many attributes one evaluation may follow, in addition to a few per expression in the slots.
 
@@ -149,8 +148,8 @@ class Columnar:
         return vector
 
     def _slot_attribute(self, key: str, rows: Rows, active: Active, or_job: bool = False) -> Vector:
-        """Return an attribute's column. Without the attribute, a slot has undefined, or the job's value if
-        ``or_job``."""
+        """Return an attribute's column. If a slot lacks the attribute, its cell is undefined or, with ``or_job``, has
+        the job's value."""
         column = self.table.columns.get(key)
         if column is None:
             self.column_versions[key] = -1
@@ -193,7 +192,8 @@ class Columnar:
         return merge(len(vector.data), parts)
 
     def column_of(self, node: Any, side: str) -> str | None:
-        """Return the key of the column that a reference reads; "" for a plain value of the job; None for any other."""
+        """Return the key of the column that a reference reads, "" if it reads a job's plain value, or None
+        otherwise."""
         if node.absolute or node.key in MATCH_NAMES:
             return None
         scope = scope_of(node)

@@ -158,8 +158,7 @@ def _three_valued(
 ) -> Vector:
     """Evaluate the remaining operands when some cells are undefined or an error.
 
-    :param decided_before: the result of the earlier operands for each row; None: no earlier operands
-    """
+    :param decided_before: the result of the earlier operands for each row, or None if there are no earlier operands"""
     total = evaluation.row_count(rows)
     neutral = FALSE if decisive else TRUE
     codes = np.full(total, neutral, np.uint8)
@@ -191,9 +190,8 @@ def choice(
 ) -> Vector:
     """Evaluate, for each slot, the branch that a condition selects.
 
-    :param lazy: skip both branches in slots where the condition is neither boolean nor an error (a string, for
-        example); if false, evaluate both branches there, so that a failure in either of them is raised
-    """
+    :param lazy: in slots where the condition is neither boolean nor an error (for example a string), skip both
+        branches; if false, both branches are evaluated there, so that a failure in either of them is raised"""
     condition, then, otherwise = operands
     condition_values = evaluation.run(condition, side, rows, active)
     truth = truth_values(condition_values)

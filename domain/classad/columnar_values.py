@@ -33,7 +33,7 @@ _PLAIN_NODES = frozenset({Literal, Parentheses, Unary, Binary, Conditional, List
 
 
 def by_value(evaluation: Columnar, node: Expression, side: str, rows: Rows) -> Vector | None:
-    """Evaluate a node that reads a single column once per distinct plain value; return None for any other node."""
+    """Evaluate a node that reads only one column, once for each distinct value. Return None for any other node."""
     key = _single_column(evaluation, node, side)
     if not key:
         return None
@@ -72,7 +72,7 @@ def _map_distinct(evaluation: Columnar, node: Expression, side: str, column: Att
 
 
 def _single_column(evaluation: Columnar, node: Expression, side: str) -> str | None:
-    """Return the key of the only column that a node reads; None if it reads several columns or any other input."""
+    """Return the key of the only column that a node reads, or None if it reads several columns or any other input."""
     name: str | None = None
     pending = [node]
     while pending:

@@ -1,4 +1,4 @@
-"""Store one attribute of all slots in two arrays: a kind and 64 bits of payload for each cell.
+"""Store one attribute of all slots in two arrays, which contain the kind and 64 bits of payload of each cell.
 
 An attribute that is the same in every slot, as most are, needs no array. Strings are stored as codes of a dictionary
 that the whole table shares. Expressions, lists, ads and times are stored as indexes into the table's list of
@@ -133,7 +133,8 @@ class Heap:
 
 
 class AttributeColumn:
-    """An attribute's cells in the rows of a table. ``kinds`` and ``payload`` are arrays, or one number for all rows."""
+    """An attribute's cell in each row of a table. If all cells are equal, ``kinds`` and ``payload`` are not arrays but
+    numbers."""
 
     __slots__ = ("_arrays", "cell", "kinds", "name", "payload", "version")
 

@@ -287,13 +287,13 @@ class SlotColumns:
         return column.cached("distinct", compute)  # type: ignore[no-any-return]
 
     def members(self, column: AttributeColumn) -> list[Mask | None]:
-        """Return the mask of the rows with each distinct cell of a column; None if all rows have the same cell."""
+        """Return the mask of the rows with each distinct cell of a column, or None if all rows have the same cell."""
         kinds, _, inverse = self.distinct(column)
         return [None if len(kinds) == 1 else inverse == number for number in range(len(kinds))]
 
     def comparison(self, name: str, test: Callable[[Any, Any], Any], number: float) -> Mask | None:
-        """Return the mask of slots where a comparison of an attribute with a number is true; None if the attribute is
-        not a number in all slots, or is the same number in all. The masks are cached.
+        """Return the mask of the slots where a comparison of an attribute with a number is true. Return None if the
+        attribute is the same in all slots, or not a number in some. The masks are cached.
 
         Numbers between the same two values of a column have the same mask, so many jobs share few masks.
         """
@@ -330,8 +330,8 @@ class SlotColumns:
         return cached[1]
 
     def combine(self, operation: np.ufunc, left: Mask | None, right: Mask) -> Mask:
-        """Return ``left & right`` or ``left | right``; no left mask means the right one. Results of read-only masks are
-        cached."""
+        """Return ``left & right`` or ``left | right``, or the right mask if there is no left one. Results of read-only
+        masks are cached."""
         if left is None or left is right:
             return right
         if left.flags.writeable or right.flags.writeable:
@@ -390,7 +390,7 @@ class SlotColumns:
 
 
 def _range(data: npt.NDArray[Any]) -> tuple[list[float] | None, float, float]:
-    """Return the distinct values of a column, sorted (None if there are many), and its least and greatest value."""
+    """Return a column's distinct values in order (or None if there are many), and its least and greatest value."""
     few = np.unique(data[:_SAMPLE])
     if len(few) <= _FEW:
         few = np.unique(data)

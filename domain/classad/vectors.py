@@ -178,7 +178,7 @@ FALSE, TRUE, UNKNOWN, NOT_BOOLEAN = 0, 1, 2, 3
 
 
 def truth_values(vector: Vector) -> Any:
-    """Return the truth of the cells as one bool or a boolean array, or as codes if any is undefined or an error."""
+    """Return the truth values of cells as one bool or a boolean array, or as codes if any is undefined or an error."""
     kind, data = vector.kind, vector.data
     if not vector.mixed:
         if kind == BOOLEAN:
@@ -239,7 +239,7 @@ _NUMBERS = frozenset({BOOLEAN, INTEGER, REAL})
 
 
 def apply_binary(arena: Arena, op: str, a: Vector, b: Vector, count: int) -> Vector:
-    """Apply a strict operator (not && || ?: []) to two vectors; raise Unsupported without an array operation."""
+    """Apply a strict operator (any but && || ?: []) to two vectors. Raise Unsupported if no array operation does it."""
     if a.constant and b.constant:
         return arena.constant(BINARY[op](arena.value(a.kind, a.data), arena.value(b.kind, b.data)))
     if not a.mixed and not b.mixed:
@@ -281,7 +281,7 @@ def _apply_to_kinds(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
 
 
 def _numbers(vector: Vector, other: int) -> Any:
-    """Return a vector's data for arithmetic with another kind: reals if either kind is real, else integers."""
+    """Return a vector's data as reals if its kind or the other operand's kind is real, otherwise as integers."""
     data = vector.data
     if vector.kind == REAL or other == REAL:
         return data.astype(np.float64, copy=False) if isinstance(data, np.ndarray) else float(data)

@@ -1,10 +1,9 @@
 """Autoclusters: groups of jobs that are equivalent for matching.
 
 Jobs belong to the same autocluster if their significant attributes are equal: the attributes that their own
-Requirements and Rank read, and those that the expressions of slots and of the negotiator may read.
-SIGNIFICANT_ATTRIBUTES replaces this list; ADD_ and REMOVE_SIGNIFICANT_ATTRIBUTES modify it. Requirements, Rank and the
-basic requests are always significant.
-"""
+Requirements and Rank read, and those that the expressions of slots and of the negotiator may read. The setting
+SIGNIFICANT_ATTRIBUTES replaces this list, and ADD_SIGNIFICANT_ATTRIBUTES and REMOVE_SIGNIFICANT_ATTRIBUTES modify it.
+Requirements, Rank and the basic requests are always significant."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import Manager
 
 Signature = tuple[tuple[str, str], ...]
-"""A job's significant attributes with their texts, which are equal for all jobs of an autocluster."""
+"""A job's significant attributes, each with its expression. All jobs in an autocluster have the same signature."""
 
 ALWAYS_SIGNIFICANT = (
     "Requirements", "Rank", "RequestCpus", "RequestMemory", "RequestDisk", "RequestGPUs", "ConcurrencyLimits",
@@ -73,11 +72,12 @@ def declared_attributes(settings: Mapping[str, str]) -> DeclaredAttributes:
 
 
 _MAX_ENDED = 10_000
-"""The number of autoclusters without queued jobs that are allowed before a cleanup."""
+"""Autoclusters without queued jobs are removed if the others exceed this number plus two for each idle job."""
 
 
 class _DifferingCluster(Struct):
-    """A cluster whose jobs have several signatures, determined by ``columns`` (None: by other attributes too)."""
+    """A cluster whose jobs have several signatures. ``columns`` determine them, or is None if other attributes do,
+    too."""
 
     cluster: Cluster
     edits: int
@@ -199,7 +199,7 @@ class Autoclusters:
         return number
 
     def words_of(self, cluster: Cluster) -> frozenset[str]:
-        """Return a superset of the slot attributes that a cluster's jobs may read; see ``slot_attribute_words``."""
+        """Return words that include every slot attribute that the jobs may read (see ``slot_attribute_words``)."""
         cached = self._of_cluster_words.get(cluster.id)
         edits = cluster.edit_count
         if cached is None or cached[0] is not cluster or cached[1] != edits:
@@ -214,7 +214,7 @@ class Autoclusters:
         return cached[2]
 
     def numbers_by_proc(self, cluster: Cluster) -> array[int] | None:
-        """Return the autocluster numbers of a cluster's jobs, by process; None if each must be computed separately."""
+        """Return the autocluster number of each process of a cluster, or None if each must be computed separately."""
         cached = self._columns.get(cluster.id)
         edits = cluster.edit_count
         if cached is not None and cached[0] is cluster and cached[1] == edits:
@@ -299,7 +299,7 @@ class Autoclusters:
 
 
 FEW_COHORTS = 16
-"""The maximum number of different edits in a cluster that are compared with each other."""
+"""If a cluster has more differently edited groups of jobs than this, the groups are not compared with each other."""
 
 
 def _equal_after_edits(cluster: Cluster, names: set[str], column_names: Mapping[str, str]) -> bool:
@@ -345,5 +345,5 @@ _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 @lru_cache(maxsize=5000)
 def slot_attribute_words(signature: Signature) -> frozenset[str]:
-    """Return all words in the attributes of a signature, in lower case: a superset of what its jobs read."""
+    """Return a signature's words, in lower case. They include every slot attribute that the jobs may read."""
     return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))

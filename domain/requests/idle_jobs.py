@@ -29,7 +29,7 @@ PRIOS: Final = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJo
 _UNSET: Final = {name: 0.0 if name == "JobPrio" else inf for name in PRIOS}
 _LOWER: Final = frozenset(name.lower() for name in PRIOS)
 _ALL: Final = -1
-"""Used instead of a process number: all idle jobs of the cluster."""
+"""Used instead of a process number for an entry that stands for all idle jobs of the cluster."""
 
 Priorities = tuple[float, ...]
 """The five priorities of a job, negated so that the highest sorts first."""
@@ -382,7 +382,7 @@ def waiting_jobs(
 
 
 def remaining_starts(state: Queue) -> float:
-    """Return how many more jobs MAX_JOBS_RUNNING allows to start; negative if too many jobs run.
+    """Return how many more jobs MAX_JOBS_RUNNING allows to start. The number is negative if too many jobs run.
 
     Jobs that run on slots or have a match are counted; local universe jobs are not. Lowering the limit does not end
     jobs; instead, claims are released when their jobs end. Source: HTCondor's canSpawnShadow (schedd.cpp).

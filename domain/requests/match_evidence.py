@@ -22,7 +22,7 @@ def job_ad(cluster: Cluster, proc: int) -> ClassAd:
 
 
 class RequirementsNames(NamedTuple):
-    """A job's Requirements: the text, and the names that it reads from the job's ad and from the slot's ad."""
+    """The text of a job's Requirements, and the names that they read from the job's ad and from the slot's ad."""
 
     text: str
     job_names: tuple[str, ...]

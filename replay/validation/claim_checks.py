@@ -22,7 +22,7 @@ from .run_checks import check_drain_counted, check_slot_free, is_waiting_for_slo
 
 MOST_DIGITS = 12  #: the maximum number of digits in a number of seconds
 _terms = attrgetter("submitter", "rank", "holder", "job", "ad", "lease", "limits", "negotiator")
-"""Return the fields that a queued claim and the later ``ClaimMade`` must have in common."""
+"""Return the fields that must be equal in a queued claim and the later ``ClaimMade``."""
 
 
 @rule_of(e.ClaimMade, known_slot)
@@ -206,7 +206,7 @@ def check_claim_ended(pool: JudgedPool, slot: Slot, event: e.ClaimEnded) -> None
 
 
 def _may_end_there(pool: JudgedPool, slot: Slot, claim: Claim, event: e.ClaimEnded) -> bool:
-    """Return True if a claim may end outside of Preempting: it was rejected at once (5b), or its machine leaves."""
+    """Return True if a claim may end outside of Preempting because it was rejected (5b) or its machine leaves."""
     machine = pool.state.machines.get(slot.machine)
     return claim.since == event.at or (event.cause == "shutdown" and machine is not None and bool(machine.shutdown))
 
@@ -219,8 +219,8 @@ def check_lease_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) ->
 
 
 def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Check that a job had its retirement time, less its vacate time, if both are plain numbers of seconds.
-    Expressions have evidence, which is checked instead."""
+    """If a job's retirement time and vacate time are plain numbers of seconds, check that the job had the retirement
+    time minus the vacate time. If they are expressions, their evidence is checked instead."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
     limit, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
     if run is None or claim is None or machine is None or limit is None or vacate is None or has_own_times(pool, run):

@@ -1,4 +1,4 @@
-"""Check the evidence of decisions: it is an expression that may decide the transition, and has the recorded value.
+"""Check that the evidence of a decision is an expression that may decide the transition and has the recorded value.
 
 The expression is evaluated again with the recorded values of the attributes that it read, so this needs no state.
 Expressions with random numbers, names computed at run time, or local time are skipped, because they do not depend on
@@ -31,7 +31,7 @@ _BEYOND = frozenset(
      "timezoneoffset", "splittime", "formattime", "getyear", "getmonth", "getdayofyear", "getdayofmonth",
      "getdayofweek", "gethours", "getminutes", "getseconds"}
 )  # fmt: skip
-"""Functions whose results depend on more than their arguments and the time: computed names, maps, or the time zone."""
+"""Functions whose results also depend on computed names, maps or the time zone, not only on arguments and time."""
 
 
 @rule(e.EvaluationRecorded)
@@ -43,8 +43,8 @@ def check_recorded(pool: JudgedPool, event: e.EvaluationRecorded) -> None:
 
 
 def check_slot_evidence(pool: JudgedPool, slot: Slot, event: e.SlotTransitioned) -> None:
-    """Check a slot transition's evidence: it was recorded by the same stimulus, is the slot's own expression, and has a
-    value that leads to the transition. A decision that depends on sensor readings must have evidence."""
+    """Check that a slot transition's evidence was recorded by the same stimulus, is the slot's own expression, and has
+    a value that leads to the transition. A decision that depends on sensor readings must have evidence."""
     expressions = DECIDED.get(event.cause)
     if event.evidence:
         note = pool.notes.get(event.evidence)
@@ -136,8 +136,8 @@ def _text_reads_attribute(text: str) -> bool:
 
 
 def reevaluation_problem(note: e.EvaluationRecorded) -> str:
-    """Return an error if the evidence's expression has another truth value when it is evaluated again; "" if it has the
-    same, or depends on more than the recorded values."""
+    """Return an error message if the evidence's expression has another truth value when it is evaluated again. Return
+    "" if the value is the same, or if it depends on more than the recorded values."""
     reparsed = parse_cached(note.expression)
     if reparsed is None:
         return f"{note.name} = {note.expression} is not an expression"

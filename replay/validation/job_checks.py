@@ -57,8 +57,8 @@ def check_submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
 
 
 def _possible_submitters(event: e.ClusterSubmitted) -> tuple[str, ...]:
-    """Return the submitters that a cluster may have: its user, or its AccountingGroup (any, if that is an expression).
-    Old logs always have the user."""
+    """Return the submitters that a cluster may have, which are its user and its AccountingGroup (any group if that is
+    an expression). In old logs, it is always the user."""
     user = unquoted(event.ad.get("User", "")) or event.submitter
     text = next((text for name, text in event.ad.items() if name.lower() == "accountinggroup"), "")
     domain = user.rpartition("@")[2]
@@ -83,7 +83,7 @@ def _cluster_of(pool: JudgedPool, event: _OfJobs) -> Cluster | None:
 
 
 def _proc_ranges(pool: JudgedPool, cluster: Cluster, event: _OfJobs) -> list[tuple[int, int]]:
-    """Return an event's ranges of existing processes, each with its first process and the one after its last."""
+    """Return an event's ranges of existing processes, each as its first process and the process after its last."""
     ranges, previous_last = [], -1
     if not event.procs:
         pool.report(f"cluster {cluster.id}", "reference", "the event names no jobs")

@@ -1,4 +1,4 @@
-"""Check transitions by periodic policies: the policy applies in the job's status, has that effect, and was true."""
+"""Check that a periodic policy that caused a transition applies in the job's status, has this effect, and was true."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def policies_of_row(row: str) -> tuple[Policy, ...]:
 def evidence_problem(
     pool: JudgedPool, cluster: Cluster, proc: int, policies: tuple[Policy, ...], evidence: int, at: int
 ) -> str:
-    """Return what is wrong with the evidence that one of these policies was true; "" if it is right. Without evidence
-    (`evidence` is 0), a policy must be true in an empty ad, because it read no attributes."""
+    """Return what is wrong with the evidence that one of these policies was true, or "" if it is right. Without
+    evidence (`evidence` is 0), a policy must be true in an empty ad, because it read no attributes."""
     texts = dict(_policy_texts(pool, cluster, proc, policies))
     if not evidence:
         if None in texts.values() or any(_is_true(text, at) for text in texts.values() if text):
@@ -126,7 +126,7 @@ def check_job_transform(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited)
 
 
 def check_chirp_write(pool: JudgedPool, cluster: Cluster, event: e.JobsEdited) -> None:
-    """Check a job's change of its own attributes (condor_chirp): the job runs, and the change is not a repetition."""
+    """Check that a job that changed its own attributes (condor_chirp) runs, and that the change is not a repetition."""
     proc = first_proc(event)
     run = pool.state.by_job.get((cluster.id, proc))
     if event.procs != ((proc, proc),) or run is None:
@@ -178,7 +178,7 @@ def check_cooled_down(pool: JudgedPool, event: e.JobCooledDown) -> None:
 
 
 def check_start_evidence(pool: JudgedPool, cluster: Cluster, event: e.JobActivated) -> None:
-    """Check the evidence for the start of a local or scheduler universe job: the pool's expression, which was true."""
+    """Check that a local or scheduler universe job was started because the pool's expression was true."""
     note, (name, _) = pool.notes.get(event.evidence), START_SETTINGS.get(cluster.universe, ("", ""))
     text = pool.state.settings.get(name, "")
     if note is None:

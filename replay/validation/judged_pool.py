@@ -153,7 +153,7 @@ class JudgedPool:
     # Reporting
 
     def report(self, subject: str | Slot | tuple[int, int] | OneJobEvent, rule: str, text: str) -> None:
-        """Report a violation by a slot or a job, with its story, or by another subject (a name), without one."""
+        """Report a violation. If the subject is a slot or a job, the report includes its last events."""
         if isinstance(subject, Slot):
             self.report_slot(subject.name, rule, text)
         elif isinstance(subject, str):
@@ -259,7 +259,7 @@ def known_slot(pool: JudgedPool, event: e.SlotEvent) -> Slot | None:
 
 
 def policy(slot: Slot, name: str) -> str | None:
-    """Return the text of a slot's policy expression by its lower-case name; None if it has none."""
+    """Return the text of a slot's policy expression with this lower-case name, or None if it has none."""
     spelling = slot.ad.spelling(name)
     return None if spelling is None else slot.ad[spelling]
 
@@ -286,7 +286,7 @@ def _member_of(position: int, event: e.Event, proc: int) -> Member | None:
 
 
 def amount(text: str) -> int | None:
-    """Return a resource amount, rounded down; None if the text is not a number."""
+    """Return a resource amount, rounded down, or None if the text is not a number."""
     try:
         return int(float(text))
     except (ValueError, OverflowError):
@@ -294,7 +294,7 @@ def amount(text: str) -> int | None:
 
 
 def job_of(text: str) -> tuple[int, int] | None:
-    """Return the cluster and process of a job id; None if the text is not a job id."""
+    """Return the cluster and process of a job id, or None if the text is not a job id."""
     cluster, point, proc = text.partition(".")
     if point and cluster.isascii() and cluster.isdigit() and proc.isascii() and proc.isdigit() and len(text) < 30:
         return int(cluster), int(proc)
@@ -302,12 +302,12 @@ def job_of(text: str) -> tuple[int, int] | None:
 
 
 def normalized_text(text: str) -> str:
-    """Return an expression in normal form, so that equal expressions have equal texts; other texts are unchanged."""
+    """Return an expression in normal form, so that equal expressions have equal texts, or an invalid text unchanged."""
     parsed = parse_cached(text)
     return text if parsed is None else unparse(parsed)
 
 
 def truth_of(text: str) -> Truth:
-    """Return the truth value of a literal: None if it is neither true nor false."""
+    """Return the truth value of a literal, or None if it is neither true nor false."""
     parsed = parse_cached(text)
     return None if parsed is None else truth(value_or_error(parsed, None, None, None))

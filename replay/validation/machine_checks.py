@@ -330,7 +330,7 @@ _WITH_CLIENT: Final = (BACKFILL_BUSY, BACKFILL_KILLING)
 _DESTINATIONS: Final = ("Matched", "Claimed", "Owner")
 _AT_ANY_TIME: Final = ("failed", "lost", "unattended")
 _OUTCOMES: Final = {True: ("killed", *_AT_ANY_TIME), False: ("exited", *_AT_ANY_TIME)}
-"""The outcomes of a client, by whether it was signalled to end."""
+"""The outcomes that a backfill client may have if it was signalled to end (True), and if it was not (False)."""
 
 
 def _known_with_slots(pool: JudgedPool, event: e.MachineEvent) -> Machine | None:

@@ -114,7 +114,7 @@ def check_concurrency_limits(pool: JudgedPool, matches: Sequence[e.Match]) -> No
 
 
 def check_limits_of_ad(pool: JudgedPool, event: e.ClaimMade | e.ClaimQueued, ad: e.Ad) -> None:
-    """Check that a claim without a match holds the concurrency limits in the job's ad, if these are a literal."""
+    """Check that a claim without a match uses the concurrency limits in the job's ad, if they are a literal."""
     parsed = parse_cached(ad.get(LIMITS, '""'))
     limits = parsed.value if isinstance(parsed, Literal) else event.limits
     if event.limits != (limits if isinstance(limits, str) else ""):
@@ -134,7 +134,7 @@ _GOING: Final = (KILLING, "Claimed/Cleaning")
 
 
 def check_preempted_slots(pool: JudgedPool, match: e.Match) -> None:
-    """Check the preempted dynamic slots of a match: claimed parts of the same slot without retirement time."""
+    """Check that the slots that a match preempts are claimed parts of one slot and have no retirement time left."""
     if match.preempts and not match.reason:
         pool.report_slot(match.slot, "match", f"slots are preempted for job {match.job} without a reason")
     for name in match.preempts:

@@ -147,7 +147,7 @@ def check_transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransfer
 
 
 _WAYS = {"input": ("",), "checkpoint": ("input done", "checkpoint done"), "output": ("input done", "checkpoint done")}
-"""The state of a job's transfer when a transfer of its files begins."""
+"""The states in which a job's file transfer may be when a transfer of this type begins."""
 
 
 @rule_of(e.JobTransferEnded, _run)

@@ -151,7 +151,7 @@ _AT_ENDS: Final[dict[str, Callable[[JudgedPool, Slot, e.SlotTransitioned], None]
     "retirement_over": check_retirement_over,
     PSLOT_PREEMPTION: match_checks.note_preempted_slot,
 }
-"""By cause: the additional check of a slot transition."""
+"""An additional check of a slot transition, by the transition's cause."""
 
 
 def _missing_row_text(pool: JudgedPool, row: str, source: str, target: str) -> str:
@@ -268,7 +268,7 @@ def _settle_job(pool: JudgedPool, slot: Slot, starter: Starter) -> None:
 
 
 _SIGNALS = {"Preempting/Vacating": ("soft", "hard"), "Preempting/Killing": ("hard",)}
-"""The last signal that a job must have received, by its slot's state and activity."""
+"""The signals one of which must be the last that a job received, by the state and activity of its slot."""
 
 
 def _check_signalled(pool: JudgedPool, slot: Slot, run: Starter) -> None:

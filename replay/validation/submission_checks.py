@@ -1,4 +1,4 @@
-"""Check submissions: the queued jobs are the submitted ones after the schedd's transforms, and meet its limits."""
+"""Check that the queued jobs are the submitted ones after the schedd's transforms, and meet the schedd's limits."""
 
 from __future__ import annotations
 

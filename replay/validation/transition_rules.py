@@ -16,11 +16,11 @@ ASKED: Final = frozenset(
     {"submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "vacate_command",
      "suspend_command", "continue_command", "drain_command", "granted", "run_now"}
 )  # fmt: skip
-"""The causes of events that a request caused: the same stimulus must have a ``RequestAnswered``."""
+"""The causes of events that only a request can cause, so the same stimulus must have a ``RequestAnswered``."""
 
 
 class SlotNeeds(NamedTuple):
-    """What a slot must have in a state and activity at the end of a stimulus (None: it may have one or not)."""
+    """What a slot must have in a state and activity at the end of a stimulus. None means that both are allowed."""
 
     claim: bool
     job: bool | None
@@ -56,13 +56,13 @@ def _outcome(row: str) -> Outcome:
 
 
 OUTCOMES: Final = {tuple(ends.split()): _outcome(row) for ends, row in _TABLES["outcomes"].items()}
-"""By the outcome and the cause of a run's end: what must agree with them."""
+"""What must agree with the outcome and the cause of a run's end, by that outcome and cause."""
 
 
 # Requests to machines
 
 ENDS: Final[dict[str, tuple[str, ...]]] = {"resume": ("resume", "reconfig"), "stop": ("exit", "restart")}
-"""By the row that ends a complete drain: the actions on completion that may have been requested."""
+"""The completion actions that may have been requested, by the row that ends a complete drain."""
 SHUTDOWNS: Final = ("Peaceful", "Graceful", "Fast")  #: shutdown modes, the gentlest first
 
 Truth: TypeAlias = bool | None  #: None: neither true nor false, for example undefined
@@ -85,13 +85,13 @@ _TRUTHS: Final[dict[str, Truth]] = {"true": True, "false": False, "undefined": N
 
 
 DECIDED: Final = {cause: _deciding_expressions(row) for cause, row in _TABLES["decided"].items()}
-"""By a slot transition's cause: the expressions that decide it."""
+"""The expressions that decide a slot transition, by the transition's cause."""
 OWN_POLICY: Final = {
     row: {wanted.names[0]: wanted.truths}
     for row, words in _TABLES["own policy"].items()
     if (wanted := _deciding_expressions(words))
 }
-"""By a job transition's row: the job's policy expression that decides it, and the deciding truth values."""
+"""The job's policy expression that decides a job transition, and the truth values that lead to it, by row."""
 
 WITHOUT: Final[dict[str, Truth]] = {"onexithold": False, "onexitremove": True, "leavejobinqueue": False}
 """The truth value of a policy expression that a job does not have."""
@@ -103,4 +103,4 @@ ALWAYS_READ: Final = frozenset(
      "consoleidle", "loadavg", "condorloadavg", "totalloadavg", "totalcondorloadavg", "clockmin", "clockday",
      "cpubusytime"}
 )  # fmt: skip
-"""Lower-case attributes of every slot. A decision by an expression that reads one must have evidence."""
+"""Lower-case names of attributes of every slot. A decision by an expression that reads one must have evidence."""

@@ -21,8 +21,8 @@ from .transition_rules import ASKED
 
 @define
 class ValidationResult:
-    """The counts and violations of a validated log: ``slots`` and ``jobs`` count transitions by row (0 for rows that
-    did not occur), ``steps`` slot transitions by source and target, and ``became`` jobs by their last status."""
+    """The counts and violations of a validated log. ``slots`` and ``jobs`` count transitions by row (including 0),
+    ``steps`` counts slot transitions by source and target, and ``became`` counts jobs by their last status."""
 
     dialect: str = ""
     events: int = 0
@@ -41,7 +41,7 @@ class ValidationResult:
 
 
 def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | None = None) -> Iterator[Violation]:
-    """Yield the violations of a whole log while it is read. Raises no errors, whatever the events contain.
+    """Yield the violations of a whole log while it is read. The function raises no errors, whatever the events contain.
 
     :param events: all of the log's events, in order, each with its position
     :param verdict: if given, its fields except ``violations`` are set at the end

@@ -261,7 +261,7 @@ def test_resetting_all_usage_works_where_htcondors_tool_failed(pool: Pool, call:
 @together(
     ("argv", "message"),
     [
-        (["-setfactor", "alice", "3"], "-setfactor: 'alice' is not a submitter: use user@domain"),
+        (["-setfactor", "alice", "3"], "-setfactor: 'alice' is not a submitter: use the form user@domain"),
         (["-delete", "@x"], "'@x' is not a submitter"),
         (["-getreslist", "alice"], "'alice' is not a submitter"),
         (["-setfactor", "a@x", "much"], "-setfactor takes a number, not 'much'"),
