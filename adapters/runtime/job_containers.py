@@ -59,8 +59,8 @@ def _value(text: str, ad: ClassAd, target: ClassAd | None = None) -> object:
 def container_of(
     launch: Launch, settings: Containers, transfers: bool, account: execution.UnixAccount | None
 ) -> DockerSettings | Apptainer | None:
-    """Return the container for a job, or None if the job uses none. ``transfers`` tells whether the job's files are
-    transferred. Raise `ValueError` if it requests a container that this machine does not support."""
+    """Return the container for a job, or None if the job uses none. ``transfers`` is true if its files are transferred.
+    Raise `ValueError` if it requests a container that this machine does not support."""
     wants = ("WantDocker", "WantContainer", "WantSIF", "WantSandboxImage", "WantDockerImage")
     if not any(name in launch.job_ad for name in wants) and not (settings.docker or settings.singularity):
         return None
