@@ -147,6 +147,12 @@ class AttributeColumn:
         self.version = 0
         self._arrays: dict[str, tuple[int, Any]] = {}
 
+    @property
+    def common(self) -> tuple[int, int] | None:
+        """Return the kind and payload that all rows share; None if the rows differ."""
+        kinds, payload = self.kinds, self.payload
+        return None if isinstance(kinds, np.ndarray) or isinstance(payload, np.ndarray) else (kinds, payload)
+
     def append(self, heap: Heap, rows: int, cells: Sequence[Cell | None]) -> None:
         """Append the cells of new rows. They follow the column's first ``rows`` rows."""
         self.version += 1

@@ -6,7 +6,7 @@ that do not depend on the job, so other jobs can use them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -84,18 +84,16 @@ class ColumnarClause:
             return cached[1]
         return self._columnar_mask(table, job, among)
 
-    def holds_after(self, table: SlotColumns, job: ClassAd, ad: ClassAd, changed: Set[str]) -> bool:
-        """Check whether a clause that was true for a slot is still true after these attributes changed."""
+    def holds_after(self, table: SlotColumns, job: ClassAd, ad: ClassAd) -> bool:
+        """Check whether a clause that was true for a slot is still true after attributes in ``varying`` changed."""
         if self.comparison is not None:
             name, test, number = self.comparison
-            if name not in changed:
-                return True
             cell = ad._find(name)
             if cell is not None and type(cell[1]) is Literal and type(cell[1].value) in (int, float):
                 return bool(test(cell[1].value, number))
         if self.names is None:
             self.names = frozenset(name for _, name in names_in(self.node))
-        if self.names.isdisjoint(changed | DYNAMIC_REFERENCES):
+        if self.names.isdisjoint(table.varying | DYNAMIC_REFERENCES):
             cells = (ad._find(name) for name in self.names)
             if all(cell is None or type(cell[1]) is Literal for cell in cells):
                 return True
@@ -225,16 +223,13 @@ class Plan:
             matched = in_any_group
         return _all_if_none(matched, count)
 
-    def still_matches(self, position: int, ad: ClassAd, changed: Set[str]) -> bool:
-        """Check whether the job matches the changed ad of a slot that it matched before.
-
-        :param changed: the changed attributes, in lower case
-        """
+    def still_matches(self, position: int, ad: ClassAd) -> bool:
+        """Check whether the job matches a slot that it matched before, after attributes in ``varying`` changed."""
         table = self.table
         try:
             if self._form[0] == table.form:
                 return all(
-                    clause.holds_after(table, self.job, ad, changed)
+                    clause.holds_after(table, self.job, ad)
                     for members, group_clauses in self._prepared.groups
                     if members is None or members[position]
                     for clause in group_clauses
@@ -395,10 +390,8 @@ class Plan:
         column = self.table.columns.get(key)
         if column is None:
             return Literal(UNDEFINED)
-        kinds, payload = column.kinds, column.payload
-        if isinstance(kinds, np.ndarray) or isinstance(payload, np.ndarray) or kinds == OTHER:
-            return None
-        return Literal(self.table.heap.value(kinds, payload))
+        cell = None if key in self.table.varying else column.common
+        return None if cell is None or cell[0] == OTHER else Literal(self.table.heap.value(*cell))
 
     def _inline(self, node: Expression, side: str, active: Active) -> tuple[Expression, tuple[str, str]] | None:
         """Return the expression of an attribute that is the same in all slots, and the attribute's side and key."""
@@ -411,12 +404,11 @@ class Plan:
         name = (SLOT, node.key)
         if column is None or name in active or len(active) > 20 or self._inlined_names > _MAX_INLINED:
             return None
-        if isinstance(column.kinds, np.ndarray) or isinstance(column.payload, np.ndarray):
-            return None
-        if column.kinds != OTHER:
+        cell = column.common
+        if cell is None or cell[0] != OTHER:
             return None
         self._inlined_names += 1
-        return self.table.heap.expressions[column.payload], name
+        return self.table.heap.expressions[cell[1]], name
 
 
 def _all_if_none(mask: Mask | None, count: int) -> Mask:

@@ -41,6 +41,7 @@ class SlotColumns:
         self.scalar_evaluations = 0
         self.heap = Heap()
         self.columns: dict[str, AttributeColumn] = {}
+        self.varying: frozenset[str] = frozenset()  #: attributes that may change after a plan's match
         self._rows = 0
         self._positions: dict[str, int] | None = None
         self._positions_version = -1  # of the column Name
@@ -146,7 +147,7 @@ class SlotColumns:
         """Return a number that identifies the set of attributes and the values that all slots share. If they recur, for
         example because all slots are unclaimed again, so does the number."""
         if self._form[0] != self.version:
-            common = tuple(map(_common_part, self.columns.items()))
+            common = (self.varying, *map(_common_part, self.columns.items()))
             number = self._forms.pop(common, -1)
             if number < 0:
                 self._last_form = number = self._last_form + 1
@@ -252,12 +253,9 @@ class SlotColumns:
 
     def vector(self, column: AttributeColumn, rows: Rows) -> Vector:
         """Return a column over some rows, in natural form."""
-        kinds, payload = column.kinds, column.payload
-        if not isinstance(payload, np.ndarray) and not isinstance(kinds, np.ndarray):
-            if kinds == OTHER:
-                return Vector(kinds, payload)
-            value = self.heap.value(kinds, payload) if kinds in (BOOLEAN, INTEGER, REAL) else payload
-            return Vector(kinds, value)
+        kinds, payload, cell = column.kinds, column.payload, column.common
+        if cell is not None:
+            return Vector(cell[0], self.heap.value(*cell) if cell[0] in (BOOLEAN, INTEGER, REAL) else cell[1])
         count = self._rows
         if isinstance(kinds, np.ndarray):
             payloads = np.full(count, payload, np.int64) if not isinstance(payload, np.ndarray) else payload[:count]

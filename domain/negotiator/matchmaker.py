@@ -265,7 +265,7 @@ class Matchmaker:
             if not request.match[row] or not self.free[row] or self.remainders.amounts(row, request.job) is None:
                 continue
             remainder = self.remainders.of(row)
-            if request.planned.plan.still_matches(row, remainder.ad, frozenset(map(str.lower, remainder.resources))):
+            if request.planned.plan.still_matches(row, remainder.ad):
                 key = candidate_key(*self._scalar_ranks(request.job, remainder.ad), UNCLAIMED, LEAST, row)
                 heapq.heappush(request.cut_slots, (key, remainder.version))
         request.cuts = len(self._cuts)

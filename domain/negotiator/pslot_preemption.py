@@ -145,6 +145,7 @@ class PslotPreemption:
         """Take an offer for a job; return what remains of the slot."""
         remainder = evolve(offer.rest, resources=dict(offer.rest.resources), ad=offer.rest.ad.copy())
         self.remainders.by_row[offer.key[5]] = remainder
+        del remainder.ad["RemoteUser"]
         remainder.take(offer.amounts)
         return remainder
 

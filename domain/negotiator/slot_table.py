@@ -276,6 +276,8 @@ class SlotAdTable:
         is_claimed = claim is not None and not matched and slot.queued_claim is None and slot.state == "Claimed"
         self.claimed[row] = is_claimed and (state.dialect.preempts_idle_claims or slot.activity != "Idle")
         self.shared[row] = slot.kind == "partitionable"
+        if self.shared[row]:  # a cycle's matches reduce these attributes
+            self.table.varying |= set(map(str.lower, reader.ads.remaining_resources(slot)))
         self.counted[row] = slot.kind != "dynamic"
         users = self.submitters
         self.user_numbers[row] = -1 if claim is None else users.setdefault(claim.submitter, len(users))

@@ -68,6 +68,26 @@ def test_each_match_names_the_slot_that_the_startd_lets_the_schedd_claim(dialect
     assert [slot for _, slot in pool.matched()] == names
 
 
+@together(
+    ("condition", "more", "count"),
+    [
+        ("TARGET.Memory > 8000", {}, 2),
+        ("TARGET.Special > 80", {"Special": "Memory / 100"}, 1),
+        ("TARGET.Special", {"Special": "Memory > 8000"}, 2),
+        ("true", {"Requirements": "Memory > 8000"}, 2),
+        ("true", {"Requirements": "Start", "Start": "Special > 80", "Special": "Memory / 100"}, 1),
+    ],
+)
+def test_a_remainder_matches_only_while_its_current_ad_does(condition: str, more: dict[str, str], count: int) -> None:
+    for statics in range(2):  # without another slot, all slots have equal values
+        pool = Pool(**NO_RANKS)
+        partitionable(pool, **more)
+        for _ in range(statics):
+            pool.slot("slot1@other", Memory="256", Special="1", Start="false", Requirements="Start")
+        pool.submit("ann", 8, Requirements=condition)
+        assert jobs_by_machine(pool) == {"h": count}
+
+
 def test_jobs_of_different_kinds_and_users_share_a_partitionable_slot() -> None:
     pool = Pool(**NO_RANKS)
     partitionable(pool)

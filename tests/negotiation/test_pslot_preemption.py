@@ -97,6 +97,17 @@ def test_the_remainder_and_the_preempted_parts_add_up(
     assert [names for _, _, names in evictions] == ([] if preempted is None else [preempted])
 
 
+def test_the_remainder_of_a_slot_with_preempted_parts_has_no_user() -> None:
+    pool = Pool(**ALLOWED | NO_RANKS | {"NEGOTIATOR_PRE_JOB_RANK": "RemoteUser =?= undefined"})
+    machine(pool, rank="TARGET.Importance", Cpus="4", Memory="500")
+    part(pool, 1)
+    pool.submit("ann", RequestMemory="1200", Importance="1", JobPrio="1")
+    pool.submit("ann", Importance="1")
+    held = pool.hold().held
+    assert held is not None
+    assert [(match.reason, match.pre) for match in held.matches] == [("rank", 0.0), ("", 1.0)]
+
+
 @together(
     ("rank", "now", "user", "requirements", "reason"),
     [
