@@ -41,7 +41,7 @@ class NearMisses:
         self._indexes: dict[int, dict[str, list[str]]] = {}
 
     def suggested(self, word: str) -> str | None:
-        """Return the first name from which a word differs by one typing error; None if there is none."""
+        """Return the first name from which a word differs by one typing error, or None if there is none."""
         if len(word) < self.MIN_LETTERS - 1:  # KIL is still a misspelling of KILL
             return None
         indexes = [self._index(length) for length in range(len(word) - 1, len(word) + 2)]

@@ -40,7 +40,7 @@ class CommandOutput(NamedTuple):
 
 
 def called_tool() -> str:
-    """Return the name of the HTCondor tool under which this program was called; empty for ``poolbook``."""
+    """Return the name of the HTCondor tool under which this program was called, or an empty string for ``poolbook``."""
     name = os.path.basename(sys.argv[0])
     return name if name.startswith("condor_") else ""
 
@@ -102,7 +102,7 @@ def selected_log(arguments: Arguments, *of_pool: str) -> str:
 
 
 def log_option(url: str) -> str:
-    """Return the ``-log`` option that selects this log, quoted for a shell; empty for the default log."""
+    """Return the ``-log`` option that selects this log, quoted for a shell, or an empty string for the default log."""
     import shlex
 
     return "" if url == (default_log()) else f" -log {shlex.quote(safe_url(url))}"
@@ -157,13 +157,13 @@ def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "", co
 
 
 def job_id(word: str) -> tuple[int, int] | None:
-    """Return the cluster and proc of a job id such as 12.3 or 12 (which means 12.0); None for any other word."""
+    """Return the cluster and proc of a job id such as 12.3 or 12 (which means 12.0), or None for any other word."""
     match = re.fullmatch(r"([0-9]+)(?:\.([0-9]+))?", word)
     return None if match is None else (int(match[1]), int(match[2] or 0))
 
 
 def job_and_process(url: str, job: tuple[int, int]) -> tuple[ClassAd | None, RunningProcess | None]:
-    """Return the ad and the running process of a job in the queue; None for each that does not exist."""
+    """Return the ad and the running process of a job in the queue, or None for each that does not exist."""
     from ..runtime.queries import Queries
 
     with Queries(url) as queries:

@@ -84,7 +84,7 @@ def _row(ad: ClassAd, queries: Queries) -> tuple[str, ...]:
 
 
 def _working_directory(pid: int) -> str:
-    """Return the working directory of a process; empty if it cannot be read."""
+    """Return the working directory of a process, or an empty string if it cannot be read."""
     try:
         return os.readlink(f"/proc/{pid}/cwd")
     except OSError:

@@ -46,7 +46,7 @@ class LastRun:
     memory: int = 0
 
     def seconds(self) -> float | None:
-        """Return how long the job's own process ran; None if it never started or has not ended."""
+        """Return how long the job's own process ran, or None if it never started or has not ended."""
         return max(0, self.ended - self.began) / 1e6 if self.began and self.ended else None
 
 
@@ -266,7 +266,7 @@ def failures(
 
 
 def unmatchable_job(engine: Engine, result: ClusterResult) -> UnmatchableJob | None:
-    """Return why no slot could ever match a cluster's first idle job; None if a slot could, or no job is idle."""
+    """Return why no slot could ever match a cluster's first idle job, or None if a slot could, or no job is idle."""
     proc = result.outcomes.first("idle")
     why = "" if proc is None else unmatchable_reason(engine, result.number, proc)
     if not why:
@@ -280,8 +280,8 @@ def unmatchable_job(engine: Engine, result: ClusterResult) -> UnmatchableJob | N
 
 
 def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
-    """Return a sentence that explains why no slot could ever match a queued job; empty if one could, or none is
-    needed."""
+    """Return a sentence that explains why no slot could ever match a queued job, or an empty string if one could, or
+    none is needed."""
     state = engine.state
     jobs = state.clusters.get(cluster)
     if jobs is None or proc not in jobs or jobs.is_local:

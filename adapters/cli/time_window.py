@@ -35,8 +35,8 @@ def local_timezone() -> tzinfo:
 
 
 def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, after: int | None = None) -> int | None:
-    """Return the time given by an option; None without the option. With `after`, a time of day is the first such time
-    from then on. Raise `UsageError` for an invalid time."""
+    """Return the time given by an option, or None without the option. With `after`, a time of day is the first such
+    time from then on. Raise `UsageError` for an invalid time."""
     from ...replay.forensics.imported_log import is_imported, time_span
     from ...replay.listing.members import is_clock, since
 

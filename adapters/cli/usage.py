@@ -111,7 +111,7 @@ def _usage_rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]],
 
 
 def _log_time_span(log: EventStore) -> str:
-    """Return the time that a log covers, as the end of a sentence; empty if the log has no events."""
+    """Return the time that a log covers, as the end of a sentence, or an empty string if the log has no events."""
     from ...replay.forensics.imported_log import time_span
     from .time_window import local_timezone
 

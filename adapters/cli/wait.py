@@ -160,7 +160,7 @@ class AwaitedJobs:
         return ""
 
     def done(self, at_end: bool) -> str:
-        """Return the message with which the waiting ends; empty if it continues.
+        """Return the message with which the waiting ends, or an empty string if it continues.
 
         :param at_end: whether the content that the log had at first was read
         """

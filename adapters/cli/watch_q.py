@@ -39,7 +39,7 @@ _SUMMARY: Final = (
 
 
 def state_after(entry: LogEntry) -> str | None:
-    """Return the job state after an entry of a job event log; None if the entry does not change it."""
+    """Return the job state after an entry of a job event log, or None if the entry does not change it."""
     if entry.number != _FILE_TRANSFER:
         return _BY_EVENT.get(entry.number)
     match = re.search(r"started transferring (input|output)", entry.text, re.IGNORECASE)

@@ -71,7 +71,7 @@ class _Neighbours:
 
     def lateness(self, at: int) -> int:
         """Return by how much the last line is too late (negative: too early), in microseconds, given that a line at
-        `at` follows; 0 if its time is plausible."""
+        `at` follows, or 0 if its time is plausible."""
         if not self.alone or not self.above:
             return 0
         lateness, gap_above = self.at - at, at - self.above
@@ -115,7 +115,7 @@ class LogLines:
 
     @property
     def at(self) -> int:
-        """Return the time of the last record in microseconds; 0 before the first record."""
+        """Return the time of the last record in microseconds, or 0 before the first record."""
         return self._clock.last
 
     def split(self, data: bytes, events: list[Event]) -> Iterator[Record]:

@@ -276,8 +276,8 @@ class JobEventLogReader:
     def _read_ad(
         self, data: bytes, at: int, close: bytes, entry_of: Callable[[str], _Entry], events: list[Event]
     ) -> int:
-        """Process an ad of one line or up to a line that starts with `close`. Return its length in bytes; 0:
-        incomplete."""
+        """Process an ad that is one line, or ends before a line that starts with `close`. Return its length in bytes,
+        or 0 if it is incomplete."""
         window = min(len(data), at + LONGEST)
         end = data.find(b"\n", at, window) + 1
         if end and not data[at:end].rstrip().endswith(close):

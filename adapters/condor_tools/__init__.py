@@ -1,7 +1,6 @@
 """The options and the output of ``q``, ``status``, ``history``, ``rm``, ``hold`` and similar commands.
 
-Argument lists become queries and selections; ClassAds become lines in the columns of HTCondor tools. No code here
+This package parses arguments into queries and selections, and formats ClassAds like the HTCondor tools. No code here
 opens a log, connects to a server, reads a clock or writes to a stream: the command line passes the ads, the time and
 the terminal's width, and prints the result. Short commands must be fast, so no module here imports the ClassAd engine
-before it evaluates an expression.
-"""
+before it evaluates an expression."""

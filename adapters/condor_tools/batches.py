@@ -55,7 +55,7 @@ class BatchCluster(NamedTuple):
 
     @property
     def done(self) -> int | None:
-        """Return the number of its jobs that have left the queue; None if unknown."""
+        """Return the number of its jobs that have left the queue, or None if unknown."""
         made_count = self.submitted if self.materialized is None else self.materialized
         return None if made_count is None or self.submitted is None else made_count - self.jobs
 

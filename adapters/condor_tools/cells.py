@@ -26,7 +26,7 @@ class CellContext(NamedTuple):
 
     @property
     def longest(self) -> int | None:
-        """Return the maximum length of a line; None if lines are not truncated."""
+        """Return the maximum length of a line, or None if lines are not truncated."""
         return None if self.width is None else self.width - 1
 
     @property
@@ -45,13 +45,13 @@ Cell = Callable[["ClassAd", CellContext], str | None]
 
 
 def number(ad: ClassAd, name: str) -> int | float | None:
-    """Return an attribute's number (1 or 0 for a boolean); None if it has no finite number."""
+    """Return an attribute's number (1 or 0 for a boolean), or None if it has no finite number."""
     value = _value(ad, name)
     return value if isinstance(value, int) or (isinstance(value, float) and isfinite(value)) else None
 
 
 def text(ad: ClassAd, name: str) -> str | None:
-    """Return an attribute's string; None if it is not a string."""
+    """Return an attribute's string, or None if it is not a string."""
     value = _value(ad, name)
     return value if isinstance(value, str) else None
 
@@ -334,7 +334,7 @@ def _activity_with_time(value: Any, ad: ClassAd, _: CellContext) -> str:
 
 
 def transfer_state(ad: ClassAd, _: CellContext | None = None) -> str:
-    """Return a job's file transfers for -io; empty if there are none."""
+    """Return a job's file transfers for -io, or an empty string if there are none."""
     phases = [("TransferringInput", "in"), ("TransferringOutput", "out"), ("TransferQueued", "queued")]
     running_phases = [word for name, word in phases if has_flag(ad, name)]
     return " transfer=" + ",".join(running_phases) if running_phases else ""

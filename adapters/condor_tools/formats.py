@@ -61,7 +61,7 @@ def autoformat(option: GivenOption) -> Autoformat:
 
 
 def custom_layout(arguments: Arguments) -> Layout | None:
-    """Return the layout of the -af and -format options, in their order; None if there are none."""
+    """Return the layout of the -af and -format options, in their order, or None if there are none."""
     columns: list[Column] = []
     separators: dict[str, str] | None = None
     has_headings = False
@@ -168,7 +168,7 @@ def chosen_names(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
 
 
 def attribute_list(arguments: Arguments) -> list[str] | None:
-    """Return the names given with -attributes; None without the option."""
+    """Return the names given with -attributes, or None without the option."""
     names = [name for option in arguments.every("attributes") for name in re.split(r"[,\s]+", option.values[0]) if name]
     return names or None
 
@@ -280,7 +280,7 @@ _LONG_FORMS = ("auto", "long", "xml", "json")
 
 
 def ads_form(arguments: Arguments) -> str | None:
-    """Return the format for complete ads: ``long``, ``json``, ``jsonl``, ``xml``; None if none is requested. Raise
+    """Return the format for complete ads: ``long``, ``json``, ``jsonl``, ``xml``, or None if none is requested. Raise
     `UsageError` if two of the last three are given, or the format of -long is unknown."""
     forms = [name for name in ("json", "jsonl", "xml") if arguments.has(name)]
     option = arguments.last("long")

@@ -25,7 +25,7 @@ def id_of(ad: ClassAd) -> tuple[int, int]:
 
 
 def dag_of(ad: ClassAd) -> int | None:
-    """Return the cluster of a DAG node's DAG, from 201 or "201.0"; None if the job is not a DAG node."""
+    """Return the cluster of a DAG node's DAG, from 201 or "201.0", or None if the job is not a DAG node."""
     if "DAGManJobId" not in ad:
         return None
     match = re.match(r"\s*(\d+)(?:\.|$)", text(ad, "DAGManJobId") or "")
@@ -39,7 +39,7 @@ def is_node_of(ad: ClassAd, dag: int) -> bool:
 
 
 def node_of(ad: ClassAd) -> str | None:
-    """Return the name of a DAG node; None for any other job."""
+    """Return the name of a DAG node, or None for any other job."""
     return text(ad, "DAGNodeName") if "DAGManJobId" in ad else None
 
 

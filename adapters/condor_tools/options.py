@@ -121,7 +121,7 @@ class Arguments(NamedTuple):
         return next((option for option in reversed(self.options) if option.name in names), None)
 
     def chosen(self, *names: str) -> str:
-        """Return the name of the last of these options that was given; empty if none was."""
+        """Return the name of the last of these options that was given, or an empty string if none was."""
         option = self.last(*names)
         return "" if option is None else option.name
 
@@ -294,7 +294,7 @@ def whole_number(command: ToolSyntax, option: GivenOption, least: int = 0) -> in
 
 
 def last_number(command: ToolSyntax, arguments: Arguments, *names: str, least: int = 0) -> int | None:
-    """Return the last value of these options, parsed by `whole_number`; None without these options."""
+    """Return the last value of these options, parsed by `whole_number`, or None without these options."""
     option = arguments.last(*names)
     return None if option is None else whole_number(command, option, least)
 

@@ -58,7 +58,7 @@ class Token(NamedTuple):
 
 
 def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
-    """Return the format in the file named by -print-format; None without the option. Print its warnings.
+    """Return the format in the file named by -print-format, or None without the option. Print its warnings.
 
     :param cut: whether a column with a specified width truncates longer data, as in all tools except condor_status
     :raises ToolError: the file cannot be read

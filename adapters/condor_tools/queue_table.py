@@ -86,12 +86,12 @@ class QueueQuery(NamedTuple):
 
     @property
     def statuses(self) -> tuple[int, ...] | None:
-        """Return the states of the selected jobs; None for all states."""
+        """Return the states of the selected jobs, or None for all states."""
         return next((STATES[name][1] for name in _states(self.arguments)), None)
 
     @property
     def plain(self) -> list[str] | None:
-        """Return the attributes for ``formats.join_lines`` if texts suffice to print them; None if ads are needed.
+        """Return the attributes for ``formats.join_lines`` if texts suffice to print them, or None if ads are needed.
 
         Each row is a job selected by ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, in the
         order of cluster and proc.

@@ -34,7 +34,7 @@ class StatusQuery(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Return the MyType of the required ads; empty for all types."""
+        """Return the MyType of the required ads, or an empty string for all types."""
         return VIEWS[self.view].kind
 
     @property

@@ -22,7 +22,7 @@ NARROWEST = 40
 
 
 def width_of(stream: IO[str] | None = None) -> int | None:
-    """Return the width of a stream's terminal (default: standard output); None if it is not a terminal."""
+    """Return the width of a stream's terminal (default: standard output), or None if it is not a terminal."""
     stream = stream or sys.stdout
     try:
         return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None

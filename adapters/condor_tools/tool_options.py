@@ -103,7 +103,7 @@ def version() -> str:
 
 
 def htcondor_message(error: UsageError) -> str | None:
-    """Return the HTCondor tool's message for invalid usage of a command; None if it is unknown."""
+    """Return the HTCondor tool's message for invalid usage of a command, or None if it is unknown."""
     if not error.lacks_value:
         return number_message(error) if (error.command, error.number) == ("q", "limit") else None
     text = texts_by_name(sections(error.command).get("lacking:", ())).get(error.lacks_value)

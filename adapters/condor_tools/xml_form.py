@@ -1,4 +1,4 @@
-"""Format ads in HTCondor's XML: a different element for each type of value, ``<e>`` for expressions."""
+"""Format ads in HTCondor's XML, which has an element for each type of value, and ``<e>`` for expressions."""
 
 from __future__ import annotations
 

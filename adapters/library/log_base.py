@@ -83,7 +83,8 @@ class CallLock:
 
 
 def serialized(*others: str) -> Callable[[C], C]:
-    """Make each public method and property of a class hold its lock, `_calls`; `others` take it themselves."""
+    """Make each public method and property of a class hold the lock `_calls`, except `others`, which take it
+    themselves."""
 
     def decorate(kind: C) -> C:
         for name in dir(kind):

@@ -86,7 +86,7 @@ class Sensors(Struct, frozen=True):
 
 
 def machine_load() -> float:
-    """Return the machine's load average over a minute; 0 if the system has none."""
+    """Return the machine's load average over a minute, or 0 if the system has none."""
     try:
         return os.getloadavg()[0]
     except OSError:

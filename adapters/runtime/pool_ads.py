@@ -43,8 +43,8 @@ class PoolInstant(NamedTuple):
 
 
 class Count(NamedTuple):
-    """The number of a submitter's jobs in a JobStatus. ``universe``: local or scheduler, which are counted separately;
-    empty for all others."""
+    """The number of a submitter's jobs in a JobStatus. ``universe`` is local or scheduler, which are counted
+    separately, or empty for all others."""
 
     submitter: str
     owner: str

@@ -273,7 +273,7 @@ class Queries:
         """Return the slots that a submitter has, now or at an instant, and since when, in microseconds. Raise
         `NotRecorded` if the log was imported, `LogBeginsLater` if the log begins after the instant."""
         if self.imported:
-            raise NotRecorded(f"{safe_url(self.url)} was imported; `poolbook status` shows the users of the slots")
+            raise NotRecorded(f"{safe_url(self.url)} was imported; `poolbook status` shows who uses the slots")
         if at is None:
             return list(self.views.claims_of(submitter))
         from .accounting_records import past_claims

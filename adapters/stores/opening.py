@@ -96,8 +96,8 @@ def check_mark(url: str) -> None:
 
 def mark_of(location: Location) -> str | None:
     """Return the path of a log's mark: next to an SQLite file; for a log on a server, in the user's state folder
-    (``$XDG_STATE_HOME/poolbook`` or ``~/.local/state/poolbook``), named after a digest of server, database and schema;
-    None for a log in memory."""
+    (``$XDG_STATE_HOME/poolbook`` or ``~/.local/state/poolbook``), named after a digest of server, database and schema,
+    or None for a log in memory."""
     if location.kind == "sqlite":
         return f"{location.place}.head"
     if location.kind == "memory":

@@ -43,7 +43,7 @@ def seal(digest_before: str, format: int, epoch: int, batch: AppendBatch) -> str
 
 
 def recomputed_seal(digest_before: str, format: int, epoch: int, first_position: int, rows: Sequence[Row]) -> str:
-    """Return the digest of an append of these rows, as they are now; "" if no append can have stored them."""
+    """Return the digest of an append of these rows, as they are now, or "" if no append can have stored them."""
     columns = list(zip(*rows, strict=True)) or [()] * 5
     try:
         return blake2b(_pack((digest_before, format, epoch, first_position, *columns[1:])), digest_size=32).hexdigest()

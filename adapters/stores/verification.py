@@ -165,5 +165,5 @@ class _Walk:
     def _advance(self, after: int, last: int) -> int:
         # In a damaged file, a table can form a loop.
         if last <= after:
-            raise LogDamaged(f"{self._tables.name}: the positions after {after} repeat")
+            raise LogDamaged(f"{self._tables.name}: a position after {after} occurs twice")
         return last

@@ -27,7 +27,7 @@ def literal_truth(literal: Literal) -> bool | None:
 
 
 def truth_of(expression: Expression, my: ClassAd | None, target: ClassAd | None, context: Context) -> bool | None:
-    """Return the truth value of an expression, like HTCondor's EvalBool; None if it is neither true nor false."""
+    """Return the truth value of an expression, like HTCondor's EvalBool, or None if it is neither true nor false."""
     return _as_truth(value_or_error(expression, my, target, context))
 
 

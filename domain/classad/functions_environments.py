@@ -67,7 +67,7 @@ def _merge_environment(env: Environment, ad: Ad, arguments: list[Any], node: Any
 
 
 def _syntax_version(env: Environment, ad: Ad, arguments: list[Any]) -> int | None:
-    """Return the number of the requested syntax, the second argument (evaluated first); None if it is invalid."""
+    """Return the number of the requested syntax, the second argument (evaluated first), or None if it is invalid."""
     version = arguments[1](env, ad) if len(arguments) == 2 else 2
     return version if type(version) is int and version in (1, 2) else None
 

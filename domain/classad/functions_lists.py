@@ -206,7 +206,7 @@ def exceptional_argument(values: list[Any]) -> Any:
 
 
 def non_string_result(values: list[Any]) -> Any:
-    """Return the result for arguments that are not all strings; None if all are strings."""
+    """Return the result for arguments that are not all strings, or None if all are strings."""
     exception = exceptional_argument(values)
     return ERROR if exception is None and any(type(value) is not str for value in values) else exception
 

@@ -134,7 +134,7 @@ def _parts_ad(attributes: dict[str, Any]) -> ClassAd:
 
 
 def split_time(env: Environment, value: Any) -> ClassAd | None:
-    """Return the parts of a time as an ad; None if it is not a time."""
+    """Return the parts of a time as an ad, or None if it is not a time."""
     kind = type(value)
     if kind is int or kind is float:
         seconds = value if kind is int else truncate32(value)

@@ -148,7 +148,7 @@ _MIRRORED_OPERATORS = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "
 
 
 def _comparison(node: Expression, side: str) -> tuple[str, Callable[[Any, Any], Any], Any] | None:
-    """Return the column, test and number of a comparison such as ``column < number``; None for any other node."""
+    """Return the column, test and number of a comparison such as ``column < number``, or None for any other node."""
     while isinstance(node, Parentheses):
         node = node.inner
     if not isinstance(node, Binary) or node.op not in COMPARE:
@@ -379,7 +379,7 @@ class Plan:
         return Literal(UNDEFINED) if self.job._find(node.key) is None else self._simplifier.value(node.key) or node
 
     def _owner_of(self, node: Attribute, side: str) -> str | None:
-        """Return the ad from which a reference reads: JOB, SLOT, or EITHER (its own ad first); None if unknown."""
+        """Return the ad from which a reference reads: JOB, SLOT, or EITHER (its own ad first), or None if unknown."""
         if node.absolute or node.key in MATCH_NAMES or not self._prepared.plain:
             return None
         sides: dict[str | None, str] = {"": EITHER, "my": side, "target": SLOT if side == JOB else JOB}

@@ -33,7 +33,7 @@ _TYPE_DESCRIPTIONS: Final[dict[type, str]] = {
 
 
 def find_error(expression: Expression) -> Expression | None:
-    """Return the innermost part that makes an expression an error for all ads; None if it may have a value."""
+    """Return the innermost part that makes an expression an error for all ads, or None if it may have a value."""
     try:
         if _possible_values(expression) != _ONLY_ERROR:
             return None

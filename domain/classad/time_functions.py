@@ -109,7 +109,7 @@ class Moving:
         return count if self.modulus is None else count % self.modulus
 
     def from_instant(self, now: int) -> Any:
-        """Return the attribute's function of time, starting at an instant; None if the value is unknown by then."""
+        """Return the attribute's function of time, starting at an instant, or None if the value is unknown by then."""
         until = END if self.until is None else min(self.until, END)
         return clock_count(self.origin, self.unit, self.modulus, now, until) if now < until else None
 
@@ -206,7 +206,7 @@ def checked_steps(origin: int, unit: int, scale: int, offset: int, until: int) -
 def as_monotone(
     at: Callable[[int], Any], rising: bool, now: int, until: int
 ) -> ConstantUntil | MonotoneFunction | None:
-    """Return the result of an operation as a function; None if the result is not always a number or may overflow."""
+    """Return the result of an operation as a function, or None if the result is not always a number or may overflow."""
     if until - now <= 1:
         return ConstantUntil(at(now), until)
     start, end = at(now), at(until - 1)

@@ -75,7 +75,7 @@ def _hold_value(op: str, a: Any, b: Any, now: int) -> ConstantUntil:
 
 
 def _difference(a: StepFunction, b: StepFunction) -> tuple[int, int] | None:
-    """Return ``a - b`` as a scale and an offset for the steps of ``a``; None if they step at different times."""
+    """Return ``a - b`` as a scale and an offset for the steps of ``a``, or None if they step at different times."""
     if a.unit != b.unit or (a.origin - b.origin) % a.unit:
         return None
     return a.scale - b.scale, a.offset - b.offset - b.scale * ((a.origin - b.origin) // a.unit)

@@ -107,7 +107,7 @@ def _divide(number: int, divisor: int) -> tuple[int, int]:
 
 
 def parse_abstime(text: str) -> tuple[AbsTime, bool] | None:
-    """Return the time in ``absTime("...")``, and whether it lacks a zone; None if the text is not a time.
+    """Return the time in ``absTime("...")``, and whether it lacks a zone, or None if the text is not a time.
 
     The format is lenient: a year of four digits, then pairs of digits separated by any text, then a zone, ``z`` or
     ``+hh:mm``. As in HTCondor, a date without a day means the last day of the previous month.
@@ -162,7 +162,7 @@ def _leading_integer(text: str) -> int:
 
 
 def parse_reltime(text: str) -> tuple[RelTime, bool] | None:
-    """Return the duration in ``relTime("[-][days+][hh:][mm:]ss")``; None if the text is not a duration.
+    """Return the duration in ``relTime("[-][days+][hh:][mm:]ss")``, or None if the text is not a duration.
 
     The text is parsed from the right: seconds, minutes before ``:`` or ``m``, hours before ``:`` or ``h``, days before
     ``+`` or ``d``; each part is optional.

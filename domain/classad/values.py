@@ -145,7 +145,7 @@ _STRTOD = re.compile(
 
 
 def strtod(text: str) -> float | None:
-    """Return the number at the beginning of a string, like C's strtod; None if there is none."""
+    """Return the number at the beginning of a string, like C's strtod, or None if there is none."""
     match = _STRTOD.match(text)
     if match is None:
         return None
@@ -202,7 +202,7 @@ def compare_text(a: str, b: str) -> int:
 
 
 def truth(value: Any) -> bool | None:
-    """Return the truth value of a boolean or a number; None for any other value."""
+    """Return the truth value of a boolean or a number, or None for any other value."""
     kind = type(value)
     if kind is bool:
         return value  # type: ignore[no-any-return]

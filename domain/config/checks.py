@@ -42,7 +42,7 @@ def misspelling_warnings(values: SettingValues) -> Iterator[str]:
 
 
 def similar_setting(name: str) -> str | None:
-    """Return the known setting whose name is most similar to a name; None if no name is similar."""
+    """Return the known setting whose name is most similar to a name, or None if no name is similar."""
     return _near_misses().suggested(_without_numbers(name))
 
 

@@ -78,7 +78,7 @@ class Configuration:
             raise ConfigError(error.message) from None
 
     def raw(self, name: str) -> str | None:
-        """Return the unexpanded value of a setting; None if it has no value."""
+        """Return the unexpanded value of a setting, or None if it has no value."""
         key = self._key(name)
         return None if key is None else self._values.lookup(key)
 
@@ -102,7 +102,7 @@ class Configuration:
         return name if key is None else self._values.original_name(key)
 
     def default(self, name: str) -> str | None:
-        """Return HTCondor's default for a setting, unexpanded; None if it has no default."""
+        """Return HTCondor's default for a setting, unexpanded, or None if it has no default."""
         default = defaults().get(name.lower())
         return None if default is None else default.value
 

@@ -66,7 +66,7 @@ class SettingValues(Macros):
         return self.lookup(macro.body) or macro.default or ""
 
     def key_of(self, name: str) -> str | None:
-        """Return the first key, in look-up order, that has a value for a name; None if no key has a value."""
+        """Return the first key, in look-up order, that has a value for a name, or None if no key has a value."""
         key = name.lower()
         for candidate in (*(prefix + key for prefix in self._prefixes), key):
             if candidate in self.definitions or candidate in self.defaults:

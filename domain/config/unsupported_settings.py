@@ -61,7 +61,7 @@ def _lists_other_daemons(key: str, values: SettingValues) -> bool:
 
 
 def unsupported_warning(values: SettingValues) -> str:
-    """Return one message about all of the user's settings that have no effect; empty if there are none."""
+    """Return one message about all of the user's settings that have no effect, or an empty string if there are none."""
     unsupported = unsupported_settings(values)
     idle = [setting for setting in unsupported if not setting.unenforced]
     unenforced = [setting for setting in unsupported if setting.unenforced]

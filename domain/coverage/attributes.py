@@ -62,7 +62,7 @@ def _absent_attributes() -> NameTable[str]:
 
 
 def absent_attribute(name: str) -> str | None:
-    """Return HTCondor's spelling of an attribute that no slot has; None for any other attribute."""
+    """Return HTCondor's spelling of an attribute that no slot has, or None for any other attribute."""
     return _absent_attributes().get(name)
 
 

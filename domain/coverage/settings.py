@@ -37,7 +37,7 @@ def macros() -> list[str]:
 
 
 def implemented_by(name: str) -> str | None:
-    """Return the part of Poolbook that implements a setting, given without prefixes; None if no part does."""
+    """Return the part of Poolbook that implements a setting, given without prefixes, or None if no part does."""
     return _descriptions("macro").get(name) or _descriptions("followed").get(name)
 
 
@@ -78,7 +78,7 @@ class NameTable(Generic[T]):
         self._patterns = [(re.compile(_regex(name)), value) for name, value in table.items() if "<" in name]
 
     def get(self, name: str) -> T | None:
-        """Return the value for a name; None if the table has no value for it."""
+        """Return the value for a name, or None if the table has no value for it."""
         key = name.lower()
         if key in self._names:
             return self._names[key]

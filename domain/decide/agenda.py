@@ -66,7 +66,7 @@ def update_after_append(moment: Moment[Manager], began: int) -> None:
 
 
 def next_deadline(moment: Moment[Any]) -> int | None:
-    """Return when a role of the state next generates a stimulus; None if that requires a stimulus from the world."""
+    """Return when a role of the state next generates a stimulus, or None if that requires a stimulus from the world."""
     state, now, agendas = moment.state, moment.now, moment.state.agendas
     deadlines = [next_timer(state)]
     if isinstance(state, AccessPoint):

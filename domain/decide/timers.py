@@ -33,5 +33,5 @@ def fire_timers(draft: Draft[Any]) -> None:
 
 
 def next_timer(state: LogState) -> int | None:
-    """Return the earliest time at which a timer is due; None if no timer is running."""
+    """Return the earliest time at which a timer is due, or None if no timer is running."""
     return min((timer.when for timer, _ in _timers(state)), default=None)

@@ -45,7 +45,7 @@ class DefragPolicy:
 
 
 def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
-    """Return the policy that a pool's settings define; None if the pool does not defragment."""
+    """Return the policy that a pool's settings define, or None if the pool does not defragment."""
     if not settings.get("DEFRAG_NAME", "").strip():
         return None
 

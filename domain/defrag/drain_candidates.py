@@ -111,7 +111,7 @@ def sort_by_rank(
 
 
 def rank_of(slot: CandidateSlot, rank: Expression | None, context: Context) -> float:
-    """Return the value of DEFRAG_RANK for a slot; 0 if it is not a number."""
+    """Return the value of DEFRAG_RANK for a slot, or 0 if it is not a number."""
     value = _rank_value(slot, rank, context)
     return float(value) if isinstance(value, bool | int | float) and isfinite(value) else 0.0
 
@@ -132,7 +132,7 @@ def _rank_value(slot: CandidateSlot, rank: Expression | None, context: Context) 
 
 
 def integer_attribute(slot: CandidateSlot, name: str, context: Context) -> int:
-    """Return an integer attribute of a slot's ad; 0 if the ad lacks it."""
+    """Return an integer attribute of a slot's ad, or 0 if the ad lacks it."""
     try:
         value = slot.ad.eval(name, None, context)
     except EvaluationError:

@@ -158,7 +158,7 @@ def _cancel(notes: _Evidence, conditions: PolicyConditions, chosen: ChosenSlot, 
 
 
 def next_poll(state: Manager) -> int | None:
-    """Return when the next poll is due, in microseconds; None if no poll is due."""
+    """Return when the next poll is due, in microseconds, or None if no poll is due."""
     policy = policy_in_force(state.settings)
     if policy is None or policy.interval <= 0:
         return None

@@ -180,7 +180,7 @@ def _prefix(line: str) -> str:
 def _columns(
     prefixes: Sequence[str], rows: Sequence[list[str]], same_prefixes: bool = False
 ) -> list[PackedColumn] | None:
-    """Return the columns of lines; None if a line does not begin with its column's prefix.
+    """Return the columns of lines, or None if a line does not begin with its column's prefix.
 
     :param same_prefixes: whether all lines are known to begin with their prefixes
     """

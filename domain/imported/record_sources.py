@@ -45,7 +45,7 @@ class RecordPlace(NamedTuple):
 
 
 def place_of(stimulus: str) -> RecordPlace | None:
-    """Return the place that the stimulus of an imported event names; None for the stimulus of any other event."""
+    """Return the place that the stimulus of an imported event names, or None for the stimulus of any other event."""
     source, colon, line = stimulus.partition(":")
     return RecordPlace(int(source), int(line)) if colon and source.isdecimal() and line.isdecimal() else None
 

@@ -77,7 +77,7 @@ class IncludedFiles(Protocol):
 def read_included(
     files: IncludedFiles, options: str, name: str, expand: Callable[[str], str]
 ) -> tuple[str, str] | None:
-    """Return the name and text of an included file or command; None if it is missing and optional (``ifexist``).
+    """Return the name and text of an included file or command, or None if it is missing and optional (``ifexist``).
 
     :param options: the options between ``include`` and the colon
     :param expand: expands the macros in the name of the file for a command's output

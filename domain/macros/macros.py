@@ -171,7 +171,7 @@ class Macros:
         self._expanded.clear()
 
     def lookup(self, name: str) -> str | None:
-        """Return the unexpanded value of a name; None if it is not defined."""
+        """Return the unexpanded value of a name, or None if it is not defined."""
         key = name.lower()
         self.names_used.add(key)
         return self._lookup(key)

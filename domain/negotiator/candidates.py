@@ -195,7 +195,7 @@ class SlotRanks(Struct):
         return known[1]
 
     def of(self, name: str, job: ClassAd, among: RowNumbers | None = None) -> Floats | None:
-        """Return a rank's values for all slots, or for those in the rows ``among``; None if all values are equal."""
+        """Return a rank's values for all slots, or for those in the rows ``among``, or None if all values are equal."""
         if not name:
             return None
         known = self.values.get(name)

@@ -17,7 +17,7 @@ CONCURRENCY = "concurrency"
 
 
 class ConcurrencyLimit(Struct):
-    """A concurrency limit: its maximum and the units left. The units left may be negative."""
+    """A concurrency limit, with its maximum and the number of units left, which may be negative."""
 
     name: str
     most: Amount

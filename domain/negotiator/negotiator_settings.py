@@ -109,7 +109,7 @@ _DYNAMIC, _STATIC = "GROUP_QUOTA_DYNAMIC_", "GROUP_QUOTA_"
 
 
 def group_prefix(name: str) -> str:
-    """Return the prefix of a setting that exists per accounting group; empty for other settings."""
+    """Return the prefix of a setting that exists per accounting group, or an empty string for other settings."""
     upper = name.upper()
     return "" if upper in NEGOTIATOR else next((family for family in GROUP_SETTINGS if upper.startswith(family)), "")
 

@@ -255,7 +255,7 @@ class Remainders:
         return remainder
 
     def amounts(self, row: int, job: ClassAd) -> dict[str, int] | None:
-        """Return the resource amounts that a job would use of a partitionable slot; None if too little is left."""
+        """Return the resource amounts that a job would use of a partitionable slot, or None if too little is left."""
         remainder = self.of(row)
         return remainder.carver.amounts_for(job, remainder.resources)
 

@@ -66,7 +66,7 @@ class _Schedule(Struct):
         return due is not None and now >= due and not (self.paced() and now < self._rests_until())
 
     def next_due(self, now: int) -> int | None:
-        """Return when the next cycle may be due; None if nothing known would cause one."""
+        """Return when the next cycle may be due, or None if nothing known would cause one."""
         if paused(self.state, now) and not self.memory.rescheduled:
             return self.state.paused_until
         instants = []
@@ -133,7 +133,7 @@ class _Schedule(Struct):
         return self.state.cycle_requested > self._last_cycle()[0] if self.paced() else self._may_help()
 
     def _interval_end(self) -> int | None:
-        """Return when the interval ends; None if no cycle is due, because no jobs wait and no slots are used."""
+        """Return when the interval ends, or None if no cycle is due, because no jobs wait and no slots are used."""
         at = self._last_cycle()[1]
         if self._has_matchable_jobs():
             return at + self._interval()

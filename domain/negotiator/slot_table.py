@@ -197,7 +197,7 @@ class SlotAdTable:
         self.matched_rows = _zeros(0)
 
     def _changes(self, state: Manager) -> tuple[dict[str, None], dict[str, None]] | None:
-        """Return the slots that changed and the slots that were matched since the last update; None if unknown."""
+        """Return the slots that changed and the slots that were matched since the last update, or None if unknown."""
         last_change, last_match = self._cursors
         changed, matched = state.slot_changes.since(last_change), state.slots_matched.since(last_match)
         return None if changed is None or matched is None else (changed, matched)

@@ -56,7 +56,7 @@ SUBMITTER_VALUES: Final[dict[str, SubmitterValue]] = {
 
 
 def invalid_reason(name: str, value: float) -> str:
-    """Return why a value of one of ``SUBMITTER_VALUES`` is invalid; empty if it is valid."""
+    """Return why a value of one of ``SUBMITTER_VALUES`` is invalid, or an empty string if it is valid."""
     grant = SUBMITTER_VALUES[name]
     if not isfinite(value):
         return "use a finite number"

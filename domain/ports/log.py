@@ -166,7 +166,7 @@ class EventStore(Protocol):
         """Read the head again, in case another process changed it, and return it."""
 
     def digest_at(self, position: int) -> str | None:
-        """Return the digest of the append that ended at ``position``; None if none did. Raises the errors of
+        """Return the digest of the append that ended at ``position``, or None if none did. Raises the errors of
         ``read``."""
 
     def close(self) -> None: ...

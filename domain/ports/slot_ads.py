@@ -42,7 +42,7 @@ class SlotCarver(Protocol):
         """Return True if the slot has a consumption policy."""
 
     def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
-        """Return the amounts that a job takes; None if not enough is ``left``."""
+        """Return the amounts that a job takes, or None if not enough is ``left``."""
 
 
 class SlotAds(Protocol):
@@ -53,13 +53,13 @@ class SlotAds(Protocol):
 
     def snapshot(self, slot: Slot) -> Snapshot: ...
     def attribute(self, snapshot: Snapshot, key: str) -> Expression | None:
-        """Return an attribute; None if the slot lacks it."""
+        """Return an attribute, or None if the slot lacks it."""
 
     def ad(self, slot: Slot) -> ClassAd:
         """Return the complete ad."""
 
     def value(self, snapshot: Snapshot, key: str) -> Any:
-        """Return the value of a ``live`` attribute; None if the slot does not have that attribute now."""
+        """Return the value of a ``live`` attribute, or None if the slot does not have that attribute now."""
 
     def published_ad(self, slot: Slot) -> Mapping[str, str]:
         """Return the published attributes of the slot's sensors."""
@@ -80,16 +80,16 @@ class SlotAds(Protocol):
         """Return True if the slot is unclaimed and can be claimed."""
 
     def remaining_retirement(self, slot: Slot) -> int:
-        """Return the remaining retirement time of the slot's job, in microseconds; 0 without a job."""
+        """Return the remaining retirement time of the slot's job, in microseconds, or 0 without a job."""
 
     def unclaimed_in_drains(self, machine: Machine) -> int:
         """Return TotalMachineDrainingUnclaimedTime: how many core-seconds the machine's slots spent in Drained."""
 
     def why_not_drained(self, machine: str) -> str:
-        """Return why the machine cannot be drained; empty if it can."""
+        """Return why the machine cannot be drained, or an empty string if it can."""
 
     def why_not_canceled(self, machine: str) -> str:
-        """Return why the machine's drain cannot be canceled; empty if it can, or there is none."""
+        """Return why the machine's drain cannot be canceled, or an empty string if it can, or there is none."""
 
     # Partitionable slots
 

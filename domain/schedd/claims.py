@@ -128,7 +128,7 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, previous_cluster: int) -> 
 
 
 def _next_job(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:
-    """Return the submitter's next job that matches the claimed slot, with its ad and signature; None if there is
+    """Return the submitter's next job that matches the claimed slot, with its ad and signature, or None if there is
     none."""
     visible, submitter = _visible_slot(draft, slot), draft.state.claims[slot].submitter
     if not visible.starts_jobs:

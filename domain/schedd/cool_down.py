@@ -26,7 +26,7 @@ from ..units import SECOND
 
 
 def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> JobExited | None:
-    """Return the end of the run with its cool-down added; None if this run has no cool-down."""
+    """Return the end of the run with its cool-down added, or None if this run has no cool-down."""
     if cluster.universe == SCHEDULER_UNIVERSE:
         return _cool_down_after_failure(draft, cluster, exited)
     setting = parse_cached(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")

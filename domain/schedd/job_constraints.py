@@ -60,7 +60,7 @@ _QUEUE_ATTRIBUTES: Mapping[str, Callable[[_JobTable], Integers]] = {
 def select_matching(
     constraint: Expression, jobs: Sequence[tuple[Cluster, list[int]]], context: Context
 ) -> list[list[int]] | None:
-    """Return the processes of each cluster that meet the constraint; None if it must be evaluated job by job."""
+    """Return the processes of each cluster that meet the constraint, or None if it must be evaluated job by job."""
     selected: list[list[int]] = []
     for _, group in groupby(_numbered_tables(jobs), key=lambda numbered: numbered[0]):
         table_jobs = [job for _, job in group]
@@ -140,7 +140,7 @@ class _JobTable:
         return cells_or_absent.get(name, [])
 
     def _shared_cell(self, cluster: Cluster, proc: int, name: str) -> Cell | None:
-        """Return the cell that all jobs of a cluster share; None if they may differ. ``proc`` is any of the jobs."""
+        """Return the cell that all jobs of a cluster share, or None if they may differ. ``proc`` is any of the jobs."""
         if len(cluster.members) > 1 and (len(cluster.members) > _FEW_JOBS or sum(map(bool, cluster.members)) != 1):
             return None
         changes = cluster.changes(proc) if len(cluster.members) > 1 else {}

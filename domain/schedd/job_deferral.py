@@ -119,7 +119,7 @@ def is_time_past(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> bool
 
 
 def last_start_second(ad: ClassAd, context: Context) -> int | None:
-    """Return the last second in which a job with this ad may start; None if DeferralTime is invalid."""
+    """Return the last second in which a job with this ad may start, or None if DeferralTime is invalid."""
     time = integer_attribute(ad, DEFERRAL_TIME, context)
     return None if time is None else time + max(0, deferral_window(ad, context))
 
@@ -130,7 +130,7 @@ def deferral_window(ad: ClassAd, context: Context) -> int:
 
 
 def integer_attribute(ad: ClassAd, name: str, context: Context) -> int | None:
-    """Return an attribute's value as an integer; None if it is not a number."""
+    """Return an attribute's value as an integer, or None if it is not a number."""
     parsed = ad.get(name)
     return None if parsed is None else integer_of(parsed, ad, None, context)
 
@@ -139,8 +139,8 @@ def integer_attribute(ad: ClassAd, name: str, context: Context) -> int | None:
 
 
 def deferred_start(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> int:
-    """Return the time, in microseconds, until which a job's process is deferred if the job is activated now; 0 if it is
-    not deferred. If the time is past, the job has missed it."""
+    """Return the time, in microseconds, until which a job's process is deferred if the job is activated now, or 0 if it
+    is not deferred. If the time is past, the job has missed it."""
     return deferred_start_at(cluster, proc, draft.now, draft.context.timezone)
 
 
@@ -167,7 +167,7 @@ class Sleep(Struct, frozen=True):
 
 
 def unmatchable_until(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sleep | None:
-    """Return until when a job cannot match any slot; None if it can match now.
+    """Return until when a job cannot match any slot, or None if it can match now.
 
     :param now: in microseconds
     """
@@ -178,7 +178,7 @@ def unmatchable_until(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sl
 
 
 def clauses_false_until(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:
-    """Return until when a clause of Requirements that reads no slot stays false for this ad; None if none is false
+    """Return until when a clause of Requirements that reads no slot stays false for this ad, or None if none is false
     now."""
     second = now // SECOND
     context = Context(now=second, seed=second, timezone=zone)

@@ -102,7 +102,7 @@ _SUBMITTER_ATTRIBUTES: Final = ("Owner", "User", "ClusterId")
 
 
 def allowed_changes(changes: Ad, ad: ClassAd, settings: Mapping[str, str]) -> Ad | None:
-    """Return the transforms' changes that take effect; None if one is forbidden, which makes the submission fail."""
+    """Return the transforms' changes that take effect, or None if one is forbidden, which makes the submission fail."""
     submitter_values = {name.lower(): attribute_text(ad, name) for name in _SUBMITTER_ATTRIBUTES}
     allowed: Ad = {}
     for name, text in changes.items():

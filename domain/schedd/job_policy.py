@@ -41,7 +41,7 @@ class PolicyValue(Struct, frozen=True):
 
 
 def constant_value(text: str) -> PolicyValue | None:
-    """Return the value of a constant expression; None if the expression must be evaluated."""
+    """Return the value of a constant expression, or None if the expression must be evaluated."""
     parsed = parse_cached(text)
     if not isinstance(parsed, Literal):
         return None

@@ -246,7 +246,7 @@ def _check(command: Submit) -> Mapping[str, Sequence[str]]:
         ) from None
     for name, texts in columns.items():
         if name.lower() in _USER_ATTRIBUTES:
-            raise Refusal(f"{name} cannot be set: it is {command.user}, who submits the jobs; leave it out")
+            raise Refusal(f"{name} cannot be set: it is always the submitting user, {command.user}; leave it out")
         if len(texts) != command.count:
             raise Refusal(f"{name} has {len(texts)} values for {command.count} jobs")
     for name, texts in [*((name, [text]) for name, text in command.ad.items()), *columns.items()]:

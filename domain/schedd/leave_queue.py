@@ -74,7 +74,7 @@ def _group_leaving(draft: Draft[AccessPoint], cluster: Cluster, procs: list[int]
 
 
 def next_evaluation(cluster: Cluster, proc: int, now: int, context: Context) -> int | None:
-    """Return when to evaluate a job in the queue again; None if time does not change the value. A predicted change
+    """Return when to evaluate a job in the queue again, or None if time does not change the value. A predicted change
     depends only on the job, so replaying the log gives the same instant."""
     parsed = parse_cached(cluster.requested_value(proc, LEAVE_ATTRIBUTE))
     if parsed is None or constant_leave_in_queue(cluster, proc) is not None:

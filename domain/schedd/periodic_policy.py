@@ -126,7 +126,7 @@ class PolicyExpression(Struct, frozen=True):
     text: str = ""
 
     def text_for(self, cluster: Cluster, proc: int) -> str:
-        """Return the expression's text for a job; empty if the job lacks the policy's attribute."""
+        """Return the expression's text for a job, or an empty string if the job lacks the policy's attribute."""
         attribute = self.policy.attribute
         job_text = cluster.requested_value(proc, attribute) if attribute else self.text
         return job_text and (self.text or job_text)

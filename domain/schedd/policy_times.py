@@ -45,7 +45,7 @@ _SMOOTHING: Final = 0.4
 
 
 def evaluation_interval(state: AccessPoint) -> int:
-    """Return the interval between evaluations in microseconds; 0 if there are none."""
+    """Return the interval between evaluations in microseconds, or 0 if there are none."""
     return round(schedd_number(state.settings, "PERIODIC_EXPR_INTERVAL")) * SECOND
 
 

@@ -59,7 +59,7 @@ SHARED_LIMITS = ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER")
 
 
 def max_new_jobs(state: AccessPoint, cluster: Cluster) -> int | None:
-    """Return how many more jobs a cluster's factory may create; None if no limit applies."""
+    """Return how many more jobs a cluster's factory may create, or None if no limit applies."""
     limits = [(name, limit) for name in FACTORY_LIMITS if (limit := job_limit(state.settings, name)) is not None]
     return min((limit - _counted_jobs(state, cluster, name) for name, limit in limits), default=None)
 

@@ -137,7 +137,7 @@ def _coalesce(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, 
 
 
 def _obstacle(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, SlotSeen]) -> str:
-    """Return why the job cannot use the resources of these slots; empty if it can."""
+    """Return why the job cannot use the resources of these slots, or an empty string if it can."""
     cluster = draft.state.clusters.get(job[0])
     if cluster is None or job[1] not in cluster:
         return "now_gone"

@@ -72,6 +72,6 @@ class SubmittedJob:
 
 
 def attribute_text(ad: ClassAd, name: str) -> str:
-    """Return an attribute's text; empty if the ad lacks the attribute."""
+    """Return an attribute's text, or an empty string if the ad lacks the attribute."""
     expression = ad.get(name)
     return "" if expression is None else ad_text(expression)

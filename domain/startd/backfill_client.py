@@ -23,7 +23,7 @@ _BACKOFF_CONSTANT, _BACKOFF_FACTOR, _BACKOFF_CEILING = 9, 2, 3600
 
 
 def backfill_system(state: ExecutionPoint, machine: Machine | None) -> str:
-    """Return a machine's backfill system; empty if it has none."""
+    """Return a machine's backfill system, or an empty string if it has none."""
     if machine is None or setting(state, machine, "ENABLE_BACKFILL") != "true":
         return ""
     system = setting(state, machine, "BACKFILL_SYSTEM").upper()

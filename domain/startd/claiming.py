@@ -67,7 +67,7 @@ CLAIMED_STATES = ("Claimed", "Preempting")
 
 
 def slot_rank(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
-    """Return the slot's RANK of a job; 0 if the value is not a number.
+    """Return the slot's RANK of a job, or 0 if the value is not a number.
 
     In the manual, a slot without a RANK ranks all jobs equally. HTCondor instead uses the job's Rank of the slot,
     because it looks up attributes that the slot's ad lacks in the job's ad (Resource::compute_rank).

@@ -157,7 +157,7 @@ def unclaimed_in_drains(machine: Machine, now: int) -> int:
 
 
 def total_time(snapshot: SlotSnapshot, state_activity: str) -> int | None:
-    """Return the number of seconds the slot has spent in a state/activity; None if it was never in it."""
+    """Return the number of seconds the slot has spent in a state/activity, or None if it was never in it."""
     if snapshot.slot.state_activity == state_activity:
         return snapshot.seconds - total_since(snapshot.slot)
     spent = snapshot.slot.time_spent.get(state_activity, 0)

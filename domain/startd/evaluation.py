@@ -131,7 +131,7 @@ class PolicyEvaluation:
 
     @property
     def job(self) -> ClassAd | None:
-        """Return the job's ad; None if there is no job or no expression of the slot can read its ad."""
+        """Return the job's ad, or None if there is no job or no expression of the slot can read its ad."""
         if not self._job_was_read:
             self._job_was_read = True
             compiled = self.compiled
@@ -216,7 +216,7 @@ class PolicyEvaluation:
         return drain_start(self.state, self.slot)
 
     def expression(self, name: str) -> Expression | None:
-        """Return the slot's expression, or else the default; None if there is no default."""
+        """Return the slot's expression, or else the default, or None if there is no default."""
         if name == "Start" and self.drain_start is not None:
             return self.drain_start
         key = name.lower()
@@ -228,7 +228,7 @@ class PolicyEvaluation:
         return None if default is None else parse_cached(default)
 
     def number(self, name: str) -> int | None:
-        """Return an attribute's value as an integer (HTCondor's EvalInteger); None if it is not a number."""
+        """Return an attribute's value as an integer (HTCondor's EvalInteger), or None if it is not a number."""
         expression = self.expression(name)
         if expression is None:
             return None
@@ -243,7 +243,7 @@ class PolicyEvaluation:
         return activation is not None and bool(_job_attribute(self.state, activation, name))
 
     def job_number(self, name: str) -> int | None:
-        """Return a job attribute, which may read the slot's ad, as an integer; None if it is not a number."""
+        """Return a job attribute, which may read the slot's ad, as an integer, or None if it is not a number."""
         activation = self.slot.activation
         text = None if activation is None else _job_attribute(self.state, activation, name)
         if not text:

@@ -101,7 +101,7 @@ class EvaluationSchedule(Struct):
     # Output
 
     def next(self, moment: Moment[ExecutionPoint]) -> int | None:
-        """Return the time of the next evaluation; None if there will be none."""
+        """Return the time of the next evaluation, or None if there will be none."""
         if moment.simulated:
             self._changed_slots.update(dict.fromkeys(moment.changed_machines()))
         if len(moment.state.machines) != len(self._intervals):  # a state that was read from a log
@@ -151,7 +151,7 @@ class EvaluationSchedule(Struct):
         return None if earliest is None else next_evaluation(machine, interval, max(last, earliest - 1, moment.now - 1))
 
     def _next_change(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:
-        """Return the first instant at which an evaluation may change anything; None if there is none."""
+        """Return the first instant at which an evaluation may change anything, or None if there is none."""
         return moment.now if can_advance_drain(machine) else self._next_rule(moment, machine)
 
     def _next_rule(self, moment: Moment[ExecutionPoint], machine: Machine) -> int | None:

@@ -59,14 +59,14 @@ def is_published(name: str) -> bool:
 
 
 def why_not_drained(machine: Machine) -> str:
-    """Return why the machine cannot be drained; empty if it can."""
+    """Return why the machine cannot be drained, or an empty string if it can."""
     if machine.drain is None:
         return ""
     return f"Draining already in progress on {machine.name} (request {machine.drain.number}): cancel it first"
 
 
 def why_not_canceled(machine: Machine) -> str:
-    """Return why the machine's drain cannot be canceled; empty if it can, or there is none."""
+    """Return why the machine's drain cannot be canceled, or an empty string if it can, or there is none."""
     if machine.drain is None or machine.drain.state != "Stopped":
         return ""
     return f"{machine.name} is drained, and its completion action is {machine.drain.completion}: start it again"
@@ -126,7 +126,7 @@ class PublishedSlots(SlotAds):
         return self._last_others[1]
 
     def attribute(self, snapshot: SlotSnapshot, key: str) -> Expression | None:
-        """Return a published attribute, given its lower-case name; None if there is none."""
+        """Return a published attribute, given its lower-case name, or None if there is none."""
         slot = snapshot.slot
         if key in ("requirements", "start") and snapshot.machine is not None:
             if key == "requirements" and self._refuses(slot):
@@ -288,7 +288,7 @@ class PublishedSlots(SlotAds):
             return UNDEFINED
 
     def remaining_retirement(self, slot: Slot) -> int:
-        """Return the microseconds left of the retirement time of the slot's job; 0 without a job."""
+        """Return the microseconds left of the retirement time of the slot's job, or 0 without a job."""
         if slot.activation is None or slot.ad.get("MaxJobRetirementTime", "0") == "0":
             return 0
         return retirement_left(self.policy_of(slot))

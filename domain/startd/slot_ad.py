@@ -105,7 +105,7 @@ def _form(slot: Slot) -> AdForm:
 
 
 def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
-    """Return the slot's ad chained to the form's ad; None if the two differ in more than constants."""
+    """Return the slot's ad chained to the form's ad, or None if the two differ in more than constants."""
     ad = ClassAd(chained=form.ad)
     for name, old_text, text in zip(slot.ad, form.values, slot.ad.values(), strict=True):
         if text is not old_text and text != old_text:

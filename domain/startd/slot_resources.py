@@ -70,7 +70,7 @@ class SlotCarver(Struct, frozen=True):
     """Each job's requests by the id of its ad. The ad is stored too, so that its id is not reused."""
 
     def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
-        """Return the amounts that a job takes; None if not enough is ``left``."""
+        """Return the amounts that a job takes, or None if not enough is ``left``."""
         cached = self.job_requests.get(id(job))
         if cached is None:
             cached = self.job_requests[id(job)] = job, self._requests(job, left)
@@ -98,8 +98,8 @@ class SlotCarver(Struct, frozen=True):
         return cached[0]
 
     def _dependencies(self, job: ClassAd, names: Iterable[str]) -> tuple[tuple[object, ...], list[Expression]] | None:
-        """Return what a job's requests depend on, with constants by value and expressions by id, and these expressions;
-        None if the requests depend on more than the job's ad."""
+        """Return what a job's requests depend on, with constants by value and expressions by id, and these expressions,
+        or None if the requests depend on more than the job's ad."""
         expressions = list(self.edits.values())
         key: list[object] = [*names, self.must_edit]
         reads = [_names_read(edit) for edit in expressions]
@@ -156,7 +156,7 @@ _PURE: Final = frozenset({"quantize", "ifthenelse", "max", "min", "floor", "ceil
 
 
 def _names_read(expression: Expression) -> frozenset[str] | None:
-    """Return the lower-case names that an expression reads from its own ad; None if it may read anything else."""
+    """Return the lower-case names that an expression reads from its own ad, or None if it may read anything else."""
     cached = _NAMES_READ.get(id(expression))
     if cached is None:
         if len(_NAMES_READ) >= _MAX_CACHED:

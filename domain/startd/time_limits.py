@@ -52,7 +52,7 @@ def granted_retirement(policy: LimitPolicy) -> int:
 
 
 def retirement_left(policy: LimitPolicy) -> int:
-    """Return the microseconds left of the retirement time of the slot's job; 0 without a job."""
+    """Return the microseconds left of the retirement time of the slot's job, or 0 without a job."""
     activation, drain = policy.slot.activation, machine_drain(policy)
     if activation is None:
         return 0
@@ -71,7 +71,7 @@ def machine_vacate_time(policy: LimitPolicy) -> int:
 
 
 def vacate_time(policy: LimitPolicy) -> int:
-    """Return how long the slot's job may take to exit after a soft signal, in microseconds; 0 without a job."""
+    """Return how long the slot's job may take to exit after a soft signal, in microseconds, or 0 without a job."""
     return vacate_time_within(policy, lambda: retirement_left(policy))
 
 

@@ -23,7 +23,7 @@ from .startd_settings import duration
 
 
 def next_update(policy: PolicyEvaluation) -> int | None:
-    """Return when the slot publishes its changed readings; None if nothing has changed."""
+    """Return when the slot publishes its changed readings, or None if nothing has changed."""
     if not changed_readings(policy):
         return None
     joined, interval = _update_schedule(policy)

@@ -32,7 +32,7 @@ def group_names(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def innermost_group(group: str, known_groups: Container[str]) -> str:
-    """Return the group or its nearest known ancestor (in lower case); empty if none is known."""
+    """Return the group or its nearest known ancestor (in lower case), or an empty string if none is known."""
     while group and group not in known_groups:
         group = group.rpartition(".")[0]
     return group

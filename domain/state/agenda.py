@@ -47,7 +47,7 @@ class Agenda(Generic[Key]):
             self.schedule(key, due)
 
     def next_due(self) -> int | None:
-        """Return the earliest time at which a key is due; None if there is none."""
+        """Return the earliest time at which a key is due, or None if there is none."""
         queue = self._queue
         while queue and self._instants.get(queue[0][1]) != queue[0][0]:
             heapq.heappop(queue)

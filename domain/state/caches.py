@@ -129,7 +129,7 @@ class ChangeLog(list[Name]):
             del self[:excess]
 
     def since(self, cursor: int) -> dict[Name, None] | None:
-        """Return the distinct names logged since ``total`` was ``cursor``; None if some of them were dropped."""
+        """Return the distinct names logged since ``total`` was ``cursor``, or None if some of them were dropped."""
         if cursor < self._dropped:
             return None
         return dict.fromkeys(self[cursor - self._dropped :])

@@ -139,8 +139,8 @@ class Cluster:
         return self.ad.get(name, default)
 
     def requested_value(self, proc: int, name: str) -> str:
-        """Return the text of an attribute that only the user sets, such as a job policy; empty if there is none. The
-        name is case-insensitive. Faster than ``value``, because it does not fold the job's events."""
+        """Return the text of an attribute that only the user sets, such as a job policy, or an empty string if there is
+        none. The name is case-insensitive. Faster than ``value``, because it does not fold the job's events."""
         key = name.lower()
         if key in self.edited_names:
             changes = self.changes(proc)
@@ -163,7 +163,7 @@ class Cluster:
         return any(map(self._spelling, names)) or not self.edited_names.isdisjoint(names)
 
     def _spelling(self, name: str) -> str:
-        """Return the spelling of an attribute in the submission; empty if it was not submitted."""
+        """Return the spelling of an attribute in the submission, or an empty string if it was not submitted."""
         if self._spellings is None:
             self._spellings = _shared_spellings((*self.ad, *self.variants.names))
         return self._spellings[name]

@@ -118,7 +118,7 @@ class _Attributes:
         return changed if changed is not None else self.base.get(name, default)
 
     def integer(self, name: str) -> int:
-        """Return an attribute as an integer; 0 if a user has set it to something else."""
+        """Return an attribute as an integer, or 0 if a user has set it to something else."""
         return parse_int(self.text(name))
 
     def has_provisioned(self) -> bool:

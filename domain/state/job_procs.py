@@ -14,7 +14,7 @@ from ..events import (
 
 
 def job_procs(event: Event) -> tuple[int, tuple[tuple[int, int], ...]] | None:
-    """Return the cluster and process ranges to which ``event`` applies; None if the event is not about jobs."""
+    """Return the cluster and process ranges to which ``event`` applies, or None if the event is not about jobs."""
     if isinstance(event, JobsTransitioned | JobsEdited | JobsDeferred | JobsMaterialized | JobsTransformed):
         return event.cluster, event.procs
     if isinstance(event, ClusterSubmitted):

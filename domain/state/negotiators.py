@@ -33,7 +33,7 @@ def has_several(settings: Mapping[str, str]) -> bool:
 
 
 def unknown_negotiator(settings: Mapping[str, str], name: str) -> str:
-    """Return an error message if `name` does not select one of a pool's negotiators; empty if it does."""
+    """Return an error message if `name` does not select one of a pool's negotiators, or an empty string if it does."""
     known = negotiator_names(settings)
     listed = ", ".join(known)
     if not name:
@@ -108,7 +108,7 @@ def _partitions(constraints: tuple[tuple[str, str], ...]) -> dict[str, str]:
 
 
 def invalid_names(settings: Mapping[str, str]) -> str:
-    """Return an error message if a negotiator's name is invalid; empty if all are valid."""
+    """Return an error message if a negotiator's name is invalid, or an empty string if all are valid."""
     negotiators = negotiator_names(settings)
     for name in negotiators:
         if not is_negotiator_name(name):

@@ -85,18 +85,18 @@ def _kind_of(name: str, table: Mapping[str, PoolSetting]) -> str | None:
 
 
 def negotiator_kind(name: str) -> str | None:
-    """Return the kind of a negotiator setting; None if the name is not a negotiator setting."""
+    """Return the kind of a negotiator setting, or None if the name is not a negotiator setting."""
     kind = _kind_of(name, NEGOTIATOR) or _kind_of(name, _ROLES["group"])
     return "limit" if kind is None and concurrency_limits.is_limit_setting(name) else kind
 
 
 def schedd_kind(name: str) -> str | None:
-    """Return the kind of a schedd setting; None if the name is not a schedd setting."""
+    """Return the kind of a schedd setting, or None if the name is not a schedd setting."""
     return _kind_of(name, _SCHEDD)
 
 
 def configurable_kind(name: str) -> str | None:
-    """Return the kind of a setting that a configuration file can set and unset; None if it cannot."""
+    """Return the kind of a setting that a configuration file can set and unset, or None if it cannot."""
     if name == NEGOTIATORS:
         return "text"
     negotiator, setting = split_prefix(name)
@@ -187,7 +187,7 @@ kind "expression!" must not be empty. Other kinds are not checked."""
 
 
 def invalid_value(name: str, text: str) -> str:
-    """Return an error message if a configurable setting cannot have this text; empty if it can."""
+    """Return an error message if a configurable setting cannot have this text, or an empty string if it can."""
     kind = configurable_kind(name) or ""
     if kind in _CHECKS:
         is_valid, rule = _CHECKS[kind]

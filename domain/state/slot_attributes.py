@@ -85,11 +85,11 @@ class SlotAd(MutableMapping[str, str]):
         return self.plain().items()
 
     def spelling(self, key: str) -> str | None:
-        """Return the spelling of the attribute with the lower-case name ``key``; None if there is none."""
+        """Return the spelling of the attribute with the lower-case name ``key``, or None if there is none."""
         return self._layout.spellings.get(key)
 
     def text(self, key: str) -> str | None:
-        """Return the text of the attribute with the lower-case name ``key``; None if there is none."""
+        """Return the text of the attribute with the lower-case name ``key``, or None if there is none."""
         spelling = self._layout.spellings.get(key)
         return None if spelling is None else self._values[self._layout[spelling]]
 

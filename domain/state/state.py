@@ -36,7 +36,7 @@ class SentAd(Struct, frozen=True):
         return self.ad
 
     def value(self, name: str) -> str:
-        """Return the text of an attribute, whose name may be in any case; empty if the ad lacks it."""
+        """Return the text of an attribute, whose name may be in any case, or an empty string if the ad lacks it."""
         if name in self.ad:
             return self.ad[name]
         key = name.lower()

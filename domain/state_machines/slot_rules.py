@@ -193,7 +193,7 @@ CONDITIONS: Final[Mapping[str, Condition]] = {
 
 
 def applicable_rule(rules: Rules, policy: SlotPolicy, *, entered: bool = False) -> Rule | None:
-    """Return the first rule that holds for the slot in its state/activity; None if none holds.
+    """Return the first rule that holds for the slot in its state/activity, or None if none holds.
 
     :param entered: whether the slot just entered its state/activity; otherwise this is a periodic evaluation
     """

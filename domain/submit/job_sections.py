@@ -98,13 +98,13 @@ class SubmitJob(Struct):
         self.result[attribute] = quote_string(value)
 
     def kilobytes(self, path: str) -> int:
-        """Return the size of a file in kilobytes, rounded up; 0 for a URL or a missing file."""
+        """Return the size of a file in kilobytes, rounded up, or 0 for a URL or a missing file."""
         size = None if "://" in path else self.files.size(path)
         return 0 if size is None else (size + 1023) // 1024
 
 
 def parse_boolean(value: str) -> bool | None:
-    """Return a value as a boolean; None if it is not one. ``yes`` and ``t`` are attribute names, not booleans."""
+    """Return a value as a boolean, or None if it is not one. ``yes`` and ``t`` are attribute names, not booleans."""
     result = evaluate_text(value)
     return result != 0 if isinstance(result, (bool, int, float)) else None
 

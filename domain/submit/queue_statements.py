@@ -66,7 +66,7 @@ class QueueItems(Struct, frozen=True):
 
 
 def queue_arguments(line: str) -> str | None:
-    """Return the text after ``queue`` (or ``iterate``) in a line; None if the line is not a queue statement."""
+    """Return the text after ``queue`` (or ``iterate``) in a line, or None if the line is not a queue statement."""
     match = _STATEMENT.fullmatch(line)
     return match[1] if match else None
 

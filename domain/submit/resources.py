@@ -35,7 +35,7 @@ _MIN_SIMILARITY = 0.85
 
 
 def parse_amount(text: str, unit: int) -> tuple[int, bool] | None:
-    """Return an amount in units of ``unit`` bytes, rounded up, and whether it has a unit; None for an expression."""
+    """Return an amount in units of ``unit`` bytes, rounded up, and whether it has a unit, or None for an expression."""
     match = _AMOUNT.fullmatch(text)
     if match is None or (match[1] is None and not match[2]):
         return None

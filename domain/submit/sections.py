@@ -41,7 +41,7 @@ _SIGNALS_BY_NUMBER = MappingProxyType({number: name for name, number in SIGNAL_N
 
 
 def signal_name(value: str) -> str | None:
-    """Return the name of a signal, given by number or by name in any case; None if no such signal exists."""
+    """Return the name of a signal, given by number or by name in any case, or None if no such signal exists."""
     number = leading_integer(value)
     name = _SIGNALS_BY_NUMBER.get(number) if number else value.strip().upper()
     return name if name in SIGNAL_NUMBERS else None

@@ -35,7 +35,7 @@ class SubmitFacts(Struct, kw_only=True):
     """The settings that differ from ``SUBMISSION``, by upper-case name."""
 
     def setting(self, name: str) -> str:
-        """Return the value of a setting; empty if it is not set."""
+        """Return the value of a setting, or an empty string if it is not set."""
         value = self.settings.get(name)
         return SUBMISSION[name] if value is None or (not value and name in DEFAULT_IF_EMPTY) else value
 
@@ -54,7 +54,7 @@ class SubmitFiles(IncludedFiles, Protocol):
         """
 
     def size(self, path: str) -> int | None:
-        """Return the size of a file, or of all files below a directory, in bytes; None if it does not exist."""
+        """Return the size of a file, or of all files below a directory, in bytes, or None if it does not exist."""
 
 
 class NoSubmitFiles:
@@ -115,7 +115,7 @@ _STRICT_TEMPLATES = {"false": (False, False, False), "true": (True, True, True),
 
 
 def template_text(facts: SubmitFacts, category: str, name: str) -> str | None:
-    """Return the lines of a template; None if the template does not exist."""
+    """Return the lines of a template, or None if the template does not exist."""
     if category.lower() == "strict" and name.lower() in _STRICT_TEMPLATES:
         warn_empty, fail_empty, warn_duplicate = ("true" if on else "false" for on in _STRICT_TEMPLATES[name.lower()])
         return (

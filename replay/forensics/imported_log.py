@@ -165,7 +165,7 @@ class PlaceNames(Struct):
         return self.sources
 
     def chain(self, stimulus: str) -> int:
-        """Return the chain of the record's source; 0 if the event was not imported."""
+        """Return the chain of the record's source, or 0 if the event was not imported."""
         place = place_of(stimulus)
         return 0 if place is None else self.source(place.source).chain(place.source)
 

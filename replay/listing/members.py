@@ -70,7 +70,7 @@ def _entries(position: int, event: e.JobsLogged) -> Iterator[Member]:
 
 
 def member_of(position: int, event: e.Event, proc: int) -> Member | None:
-    """Return an event's member for one process, without creating the other members; None if it has none."""
+    """Return an event's member for one process, without creating the other members, or None if it has none."""
     jobs = job_procs(event)
     if jobs is None or type(event) not in OF_JOBS:
         return None

@@ -32,7 +32,7 @@ def poll_result(event: e.DefragPolled) -> str:
 def choice_facts(
     poll: e.DefragPolled, began: e.DrainBegan, evaluations: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
-    """Return the facts of the poll's choice that began a drain; None if this poll did not choose it.
+    """Return the facts of the poll's choice that began a drain, or None if this poll did not choose it.
 
     :param evaluations: the log's evaluations of expressions, by position
     """
@@ -48,7 +48,7 @@ def choice_facts(
 def cancel_facts(
     poll: e.DefragPolled, moved: e.DrainTransitioned, evaluations: Mapping[int, e.EvaluationRecorded]
 ) -> dict[str, str] | None:
-    """Return the facts of the poll's decision to cancel a drain; None if this poll did not cancel it."""
+    """Return the facts of the poll's decision to cancel a drain, or None if this poll did not cancel it."""
     for cancel in poll.cancels:
         if poll.stimulus == moved.stimulus and cancel.machine == moved.machine and moved.row == "cancel":
             return _evidence(cancel.evidence, evaluations)

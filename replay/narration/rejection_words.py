@@ -33,7 +33,7 @@ def slot_counts(reason: e.Unmatched) -> str:
 
 
 def preemption_refusals(reason: e.Unmatched) -> str:
-    """Return why matching claimed slots could not be preempted; empty if there are none."""
+    """Return why matching claimed slots could not be preempted, or an empty string if there are none."""
     denials = [_counted(REJECTIONS["denied"][name], count) for name, count in _counts(reason.denied).items()]
     if not denials:
         return ""

@@ -81,7 +81,7 @@ def cause_words(cause: str, **placeholders: str) -> str:
 
 
 def code_words(number: str) -> str:
-    """Return a description of a hold or vacate code; empty if the code is 0 or not a number."""
+    """Return a description of a hold or vacate code, or an empty string if the code is 0 or not a number."""
     if not number.isdecimal() or number == "0":
         return ""
     code = HOLD_CODES.get(int(number)) or VACATE_CODES.get(int(number))

@@ -32,7 +32,7 @@ def preference_text(reason: str, job: str, holder: str = "", kind: str = "") -> 
 
 
 def preemption_text(match: e.Match, job: str, holder: str = "") -> str:
-    """Return which jobs a match preempts, and why; empty if none."""
+    """Return which jobs a match preempts, and why, or an empty string if none."""
     if not match.preempts:
         return preference_text(match.reason, job, holder)
     reason = preference_text(match.reason, job, kind=" of parts")

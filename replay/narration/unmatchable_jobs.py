@@ -67,7 +67,7 @@ class Misfit:
 
 
 def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, user_maps: UserMaps = NO_MAPS) -> Misfit | None:
-    """Return why no slot could ever run the job; None if one could, or that is unknown.
+    """Return why no slot could ever run the job, or None if one could, or that is unknown.
 
     :param job: the job's ad
     :param slots: names and ads of the pool's slots, without dynamic ones
@@ -120,7 +120,7 @@ def _is_request(name: str) -> bool:
 
 
 def _number(ad: ClassAd, name: str, context: Context) -> float:
-    """Return the value of a numeric attribute; 0 if it is not a number, or missing."""
+    """Return the value of a numeric attribute, or 0 if it is not a number, or missing."""
     value = _value(ad, name, context)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else 0.0
 
@@ -154,8 +154,8 @@ def _is_undefined(condition: Expression, slot: ClassAd, job_ad: ClassAd, given: 
 
 
 def _misfit_by_conditions(job_ad: ClassAd, slots: Sequence[tuple[str, ClassAd]], context: Context) -> Misfit | None:
-    """Return the conditions of Requirements that no slot meets at any time; None if there are none, and another one may
-    be met later."""
+    """Return the conditions of Requirements that no slot meets at any time, or None if there are none, and another one
+    may be met later."""
     requirements = job_ad.get("Requirements")
     if requirements is None:
         return None

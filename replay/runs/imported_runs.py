@@ -215,7 +215,7 @@ class _ImportedJobRuns:
         return not entries or ended is None or any(began <= at <= ended + SOON for at in holds)
 
     def _first_gap(self, run: _CombinedRun) -> int | None:
-        """Return the start of the first gap in a run's logs that may hide the run's end; None if there is no such
+        """Return the start of the first gap in a run's logs that may hide the run's end, or None if there is no such
         gap."""
         chains = {self.records.chain_of(statement.source) for statement in run.facts.values()}
         hole_times = (at for chain in chains for at in self.records.holes.get(chain, ()) if at >= (run.began or 0))
@@ -312,7 +312,7 @@ class _CombinedRun(NamedTuple):
 
     @property
     def begun(self) -> str:
-        """Return the location of the record of its start; empty if there is none."""
+        """Return the location of the record of its start, or an empty string if there is none."""
         statement = self.facts.get("placed") or self.facts.get("began")
         return f"{statement.source}:{statement.line}" if statement is not None else ""
 
@@ -351,7 +351,7 @@ def _believed_facts(statements: Iterable[Statement]) -> dict[str, Statement]:
 
 
 def _begin_time(same_runs: Sequence[RecordedRun], facts: dict[str, Statement]) -> int | None:
-    """Return when a run was given its slot, or else when its program started; None if neither is known."""
+    """Return when a run was given its slot, or else when its program started, or None if neither is known."""
     begin_statement = facts.get("placed") or facts.get("began")
     if begin_statement is not None:
         return begin_statement.value

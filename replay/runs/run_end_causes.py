@@ -119,7 +119,7 @@ def cause_of_move(reason: str) -> str:
 
 
 def reason_meaning(reason: str) -> str:
-    """Return a plain description of a startd's reason; "" if the table has none."""
+    """Return a plain description of a startd's reason, or "" if the table has none."""
     _, code, _, text = _reason(reason)
     return text or (cause_words(code) if code else "")
 
@@ -130,8 +130,8 @@ def cause_of_reason(reason: str) -> Cause | None:
 
 
 def cause_of_code(text: str, is_held: bool = True) -> Cause | None:
-    """Return the cause for an HTCondor vacate or hold code; None if the code has no cause or is not a number. `is_held`
-    is False if a job with a hold code cools down or waits again instead of being held."""
+    """Return the cause for an HTCondor vacate or hold code, or None if the code has no cause or is not a number.
+    `is_held` is False if a job with a hold code cools down or waits again instead of being held."""
     if not text.isdecimal() or not int(text):
         return None
     if int(text) >= FIRST_VACATE_CODE:
@@ -140,8 +140,8 @@ def cause_of_code(text: str, is_held: bool = True) -> Cause | None:
 
 
 def own_cause(word: str, stimulus: str = "") -> Cause | None:
-    """Return the cause of an eviction from the word in a pool's event, or from the cause's name in an import; None if
-    there is none. A server that stops vacates all slots and jobs."""
+    """Return the cause of an eviction from the word in a pool's event, or from the cause's name in an import, or None
+    if there is none. A server that stops vacates all slots and jobs."""
     cause = _OWN.get(word) or CAUSES.get(word)
     return CAUSES["stopped"] if cause is CAUSES["vacated"] and stimulus.startswith(_STOPPING) else cause
 

@@ -92,7 +92,7 @@ class SlotRecords:
         return run_records
 
     def job_after(self, slot: str, since: int, until: int) -> Begun | None:
-        """Return the first job that was started between two instants on a slot or on a dynamic slot created from it;
+        """Return the first job that was started between two instants on a slot or on a dynamic slot created from it, or
         None if their logs show none."""
         jobs = (
             begun
@@ -114,7 +114,7 @@ class SlotRecords:
         return False
 
     def first_job(self, slot: str, since: int, until: int) -> Begun | None:
-        """Return the first job that was started on exactly this slot between two instants; None if its log shows
+        """Return the first job that was started on exactly this slot between two instants, or None if its log shows
         none."""
         self.records(slot)
         return self._first_begun(slot, since, until)

@@ -231,7 +231,7 @@ def _check_cool_down_after_failure(pool: JudgedPool, event: e.JobExited) -> None
 
 
 def _seconds(text: str) -> int:
-    """Return a literal number of seconds, rounded down (true is 1); 0 if it is not a number."""
+    """Return a literal number of seconds, rounded down (true is 1), or 0 if it is not a number."""
     try:
         return int(text == "true") or int(float(text))
     except ValueError:

@@ -288,7 +288,7 @@ class AccessPoints:
 
 
 def access_points(events: list[e.LoggedEvent], job: Job, places: PlaceNames) -> AccessPoints | None:
-    """Return the access points that submitted a job with a number; None if there are fewer than two."""
+    """Return the access points that submitted a job with a number, or None if there are fewer than two."""
     submissions = [
         (event.at, host_of(job_event_log.facts(0, event.text).get("host", "")), places.chain(event.stimulus))
         for _, event in events

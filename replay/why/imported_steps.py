@@ -188,7 +188,7 @@ def _usage_text(record: Record, size: Record | None) -> str:
 
 
 def _disagreement(record: Record, places: PlaceNames, *names: str) -> str:
-    """Return which other sources of the same entry have different values for these facts; "" if none has."""
+    """Return which other sources of the same entry have different values for these facts, or "" if none has."""
     text = ""
     for other_record in record.others:
         other_facts = {name: other_record.facts[name] for name in names if name in other_record.facts}

@@ -186,8 +186,8 @@ def _idle_situation(job: OwnJob, next_cycle: NextCycle) -> Situation:
 
 
 def _deferral_situation(job: OwnJob) -> Situation | None:
-    """Return the situation of a job with a deferral time whose Requirements are false until a later time; None if they
-    are not."""
+    """Return the situation of a job with a deferral time whose Requirements are false until a later time, or None if
+    they are not."""
     if DEFERRAL_TIME not in job.ad:
         return None
     ad = ad_of(job.ad)

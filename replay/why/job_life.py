@@ -133,7 +133,7 @@ class ImportedJob(JobLife):
         self.add_cited(match, "matched", other=other_job, slot=slot, preempted=preempted(match.facts))
 
     def ended_by(self, record: Record) -> JobRun | None:
-        """Return the run whose end a record reports; None if there is none."""
+        """Return the run whose end a record reports, or None if there is none."""
         places = {record_part.event.stimulus for record_part in (record, *record.others)}
         named = next((run for run in self.runs if not places.isdisjoint(run.ends)), None)
         runs = [run for run in self.runs if abs(run.ended - record.at) <= CLOSE and self.slot in ("", run.slot)]
@@ -162,13 +162,13 @@ class ImportedJob(JobLife):
         return {"why": run.cause.clause}
 
     def disconnecting_death(self, at: int) -> Death | None:
-        """Return the death of a daemon that broke the connection to the job; None if there was none."""
+        """Return the death of a daemon that broke the connection to the job, or None if there was none."""
         if not self.began:
             return None
         return self.deaths.in_run(self.slot, self.name, self.began, at, self.run, self.attended)
 
     def schedd_death(self, at: int) -> Death | None:
-        """Return the last death of the schedd during the run, before it restarted by an instant; None if there is
+        """Return the last death of the schedd during the run, before it restarted by an instant, or None if there is
         none."""
         since = max(self.began, self.attended)
         return self.deaths.last_schedd_death(self.name, since, at) if since else None
@@ -189,7 +189,7 @@ class ImportedJob(JobLife):
         return self.add_run_end(run, record, code, **facts)
 
     def last_slot(self) -> str:
-        """Return the slot of the job's current run, or the last slot in the job's ad; empty if unknown."""
+        """Return the slot of the job's current run, or the last slot in the job's ad, or an empty string if unknown."""
         if self.status in ON_SLOT:
             return self.slot
         hosts = (ad.text("RemoteHost") or ad.text("LastRemoteHost") for ad in reversed(self.ads) if ad.has_left)

@@ -84,7 +84,7 @@ class JobAd:
     kept: KeptAd
 
     def text(self, name: str) -> str:
-        """Return an attribute's text without quotation marks; empty if the ad lacks it."""
+        """Return an attribute's text without quotation marks, or an empty string if the ad lacks it."""
         return plain(attributes(self.kept.text, (name,)).get(name, ""))
 
     def ending(self, prefix: str = "Exit") -> str:
@@ -100,7 +100,7 @@ class JobAd:
         return self.kind == "history" or (self.kind == "queue" and self.number("JobStatus") in _LEFT)
 
     def number(self, name: str) -> int:
-        """Return a numeric attribute, rounded down; 0 if it is not a number."""
+        """Return a numeric attribute, rounded down, or 0 if it is not a number."""
         text = attributes(self.kept.text, (name,)).get(name, "")
         try:
             return int(float(text))
@@ -108,7 +108,7 @@ class JobAd:
             return 0
 
     def when(self, name: str) -> int:
-        """Return an attribute with an instant (seconds) in microseconds; 0 if it is not a number."""
+        """Return an attribute with an instant (seconds) in microseconds, or 0 if it is not a number."""
         return self.number(name) * SECOND
 
 
@@ -295,7 +295,7 @@ def _is_of_cluster(key: str, cluster: int, only_proc: int | None) -> bool:
 
 
 def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
-    """Return when the last job of this number was submitted; 0 if unknown."""
+    """Return when the last job of this number was submitted, or 0 if unknown."""
     entries = [record.at for record in records if record.what == "0"]
     queue_times = [queue_time for ad in ads if (queue_time := ad.when("QDate")) and (at is None or queue_time <= at)]
     last_entry = max(entries, default=0)

@@ -91,8 +91,8 @@ class Matches:
         return at < len(runs) and runs[at] <= match.at + SOON
 
     def before_run(self, slot: str, since: int, at: int, proc: int) -> Record | None:
-        """Return the match of a run that began on a slot at an instant, if it is after `since`; None if the job reused
-        a claim."""
+        """Return the match of a run that began on a slot at an instant, if it is after `since`, or None if the job
+        reused a claim."""
         match = self._led.get((proc, slot, at))
         return match if match is not None and match.at >= since else None
 
@@ -122,7 +122,7 @@ class Matches:
 
 
 def _begun_on(event: e.Event) -> str:
-    """Return the slot on which an event starts a job; empty if it starts none."""
+    """Return the slot on which an event starts a job, or an empty string if it starts none."""
     if isinstance(event, e.JobLogged) and event.number == 1:
         return job_event_log.facts(1, event.text).get("slot", "")
     if isinstance(event, e.JobReported) and event.said == "shadow_began":
@@ -237,7 +237,7 @@ def _first_names(names: Sequence[str]) -> str:
 
 
 def preempted(facts: dict[str, str]) -> str:
-    """Return the submitter whose job a match preempts; empty if none. The log has the owner, followed by the accounting
-    group in parentheses, if there is one."""
+    """Return the submitter whose job a match preempts, or an empty string if none. The log has the owner, followed by
+    the accounting group in parentheses, if there is one."""
     user, _, group = facts.get("preempting", "").removesuffix(")").partition(" (AccountingGroup=")
     return "" if user.lower() == "none" else group or user

@@ -122,14 +122,14 @@ class NextCycle:
         return [(name, {**sizes[name], **slot.ad, **slot.published_ad}) for name, slot in slots.items()]
 
     def repeat(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
-        """Return the cycle that the same negotiator would hold now; None if no job waits."""
+        """Return the cycle that the same negotiator would hold now, or None if no job waits."""
         if last_cycle.negotiator not in self._held:
             self._held[last_cycle.negotiator] = self._hold(self._state, last_cycle)
         return self._held[last_cycle.negotiator]
 
     def retiring_slot(self, last_cycle: e.CycleHeld, job: str) -> tuple[str, int] | None:
         """Return the slot that a job would get if NEGOTIATOR_CONSIDER_EARLY_PREEMPTION were true, and the end
-        (microseconds) of the retirement time of the job there; None if there is no such slot."""
+        (microseconds) of the retirement time of the job there, or None if there is no such slot."""
         state = self._state
         slots = PublishedSlots(state, Caches(), state.at, cycle_context(state, state.at, last_cycle.offset))
         retiring = {slot.name: until for slot in state.slots.values() if (until := slots.remaining_retirement(slot))}
@@ -193,7 +193,7 @@ class Rejections:
                 self._known[reason.job] = (position, event, reason)
 
     def current(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
-        """Return the last rejection of the autocluster of a job with this ad; None if there is none."""
+        """Return the last rejection of the autocluster of a job with this ad, or None if there is none."""
         last_rejection = self.last_rejection(job, ad)
         if last_rejection is None:
             return None

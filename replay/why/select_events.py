@@ -37,7 +37,7 @@ def slot_events(log: EventStore, slot: str) -> list[e.LoggedEvent]:
 
 
 def _before_last_claim(slot_stream: list[e.LoggedEvent]) -> int:
-    """Return the position just before the slot was last free ahead of its last claim; 0 if it was never claimed."""
+    """Return the position just before the slot was last free ahead of its last claim, or 0 if it was never claimed."""
     last_claim = max((position for position, event in slot_stream if isinstance(event, e.ClaimMade)), default=0)
     for position, event in reversed(slot_stream):
         becomes_free = isinstance(event, e.SlotTransitioned) and event.target == "Unclaimed/Idle"

@@ -136,7 +136,7 @@ class SlotLife:
         return self.chain[-1]
 
     def cause_text(self, event: e.Event) -> str:
-        """Return the clause for an event's cause; empty for imported events."""
+        """Return the clause for an event's cause, or an empty string for imported events."""
         return "" if event.cause == REPORTED else self.context.cause_text(event)
 
     def on_cycle(self, position: int, event: e.CycleHeld) -> None:

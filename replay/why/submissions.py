@@ -40,7 +40,7 @@ def _change(name: str, value_before: str, value_after: str) -> str:
 
 
 def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Answer | None:
-    """Return why the schedd rejected a submission; None if it did not."""
+    """Return why the schedd rejected a submission, or None if it did not."""
     all_events = list(events)
     notes = {position: event for position, event in all_events if isinstance(event, e.EvaluationRecorded)}
     for position, event in all_events:

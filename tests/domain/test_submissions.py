@@ -26,8 +26,18 @@ NEXT = "the next number is 2"
         ({}, {"Args": ["1", "1 +"]}, 2, "Args = 1 +: this is not a ClassAd expression"),
         ({}, {"A b": ["1", "2"]}, 2, "'A b' is not a valid attribute name"),
         ({}, {"Args": ["1", "2"]}, 3, "Args has 2 values for 3 jobs"),
-        ({}, {"Owner": ['"bob"']}, 1, "Owner cannot be set: it is alice, who submits the jobs; leave it out"),
-        ({}, {"user": ['"bob"']}, 1, "user cannot be set: it is alice, who submits the jobs; leave it out"),
+        (
+            {},
+            {"Owner": ['"bob"']},
+            1,
+            "Owner cannot be set: it is always the submitting user, alice; leave it out",
+        ),
+        (
+            {},
+            {"user": ['"bob"']},
+            1,
+            "user cannot be set: it is always the submitting user, alice; leave it out",
+        ),
         ({"Args": '"a \\" b"', "A": "-1.5", "B_2": "Args + A", "C": '""'}, {"D": ["1", "E"]}, 2, ""),
     ],
 )

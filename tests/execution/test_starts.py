@@ -256,6 +256,6 @@ def test_a_folder_may_have_a_path_longer_than_a_socket_may(tmp_path: Path) -> No
 def test_a_folder_that_cannot_be_created_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(
-        SupervisorError, match=r"no supervisor can be reached in .*Not a directory.*you must own this folder"
+        SupervisorError, match=r"no supervisor can be reached in .*Not a directory.*you must own this directory"
     ):
         Supervisor(tmp_path / "file" / "pool").start([])

@@ -84,7 +84,7 @@ def test_queries_that_a_log_cannot_answer_are_explained(url: str, imported: str)
         assert other.imported and list(other.slots(0)) == [] == list(other.ads("Machine", 0))
         with pytest.raises(NotRecorded, match="the imported records contain only slots"):
             other.ads("Negotiator", 0)
-        with pytest.raises(NotRecorded, match="`poolbook status` shows the users of the slots"):
+        with pytest.raises(NotRecorded, match="`poolbook status` shows who uses the slots"):
             other.claims_of("alice@h")
         with pytest.raises(NotKnown):
             other.queue()

@@ -73,7 +73,7 @@ def test_an_import_of_only_samples_shows_the_last_one(call: Call, tmp_path: Path
     assert call("userprio", "-all", "-allusers")[1] == last["table"]
     assert call("userprio", "-all", "-allusers", "-at", "2026-11-20T22:35:10Z")[1] == before["table"]
     code, _, err = call("userprio", "-getreslist", "alice@localhost")
-    assert code == 1 and "`poolbook status` shows the users of the slots" in err
+    assert code == 1 and "`poolbook status` shows who uses the slots" in err
 
 
 # -- a pool of our own ---------------------------------------------------------------------------------------------

@@ -98,7 +98,7 @@ def _machine_facts(place: LogPaths | None, environment: Mapping[str, str]) -> Ma
 
 
 def cgroup_limits(root: Path = Path("/")) -> tuple[float | None, int | None]:
-    """Return the cores and the MiB of memory that this process's control groups allow; None for no limit.
+    """Return the cores and the MiB of memory that this process's control groups allow, or None for no limit.
 
     Source: cgroups(7): ``cpu.max`` and ``memory.max`` in version 2, ``cpu.cfs_quota_us`` and ``memory.limit_in_bytes``
     in version 1, for the group and its ancestors.
@@ -137,7 +137,7 @@ def _words_of_file(path: Path) -> list[str]:
 
 
 def _unknown_time_zone(name: str) -> str:
-    """Return TZ if it is an unknown zone, because the C library then uses UTC without a warning; else ""."""
+    """Return TZ if it is an unknown zone, for which the C library uses UTC without a warning, otherwise ""."""
     key = name.lstrip(":")
     if not key or key.startswith("/") or _POSIX_ZONE.fullmatch(key):
         return ""
@@ -221,7 +221,7 @@ def _configuration_facts(files: Sequence[str], environment: Mapping[str, str], p
 
 
 def _constant_start(text: str) -> bool | None:
-    """Return the value of a START expression; None if the value depends on the job."""
+    """Return the value of a START expression, or None if the value depends on the job."""
     try:
         value = ad_of({"Start": text}).eval("Start")
     except (EvaluationError, KeyError):

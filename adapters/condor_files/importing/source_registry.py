@@ -78,7 +78,7 @@ class Changed:
 
 
 def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continued | Copy | Changed | None:
-    """Return how a file relates to the known sources; None if it is new. Raise OSError."""
+    """Return how a file relates to the known sources, or None if it is new. Raise OSError."""
     head_bytes = head_of(path, HEAD_BYTES)
     same_start = [
         source_known

@@ -145,7 +145,7 @@ def _parse_stamp(fields: tuple[bytes | None, ...], year: int) -> list[datetime]:
 
 
 def _zone_offset(sign: Sign) -> int | None:
-    """Return the seconds between the local time and the epoch time; None if this is not close to a zone's offset."""
+    """Return the seconds between the local time and the epoch time, or None if this is not close to a zone's offset."""
     seconds_apart = int(sign[0].replace(tzinfo=UTC).timestamp()) - sign[1]
     offset = round(seconds_apart / _QUARTER) * _QUARTER
     return offset if abs(seconds_apart - offset) <= _MAX_DIFFERENCE and abs(offset) <= _MAX_OFFSET else None

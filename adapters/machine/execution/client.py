@@ -189,7 +189,7 @@ class Supervisor:
                     raise SupervisorError(f"no supervisor answers in {self._folder}: {error}{self._tail()}") from None
             except OSError as error:
                 problem = f"no supervisor can be reached in {self._folder}: {error}"
-                raise SupervisorError(f"{problem}; you must own this folder") from error
+                raise SupervisorError(f"{problem}; you must own this directory") from error
             if is_launched:
                 time.sleep(_AGAIN_S)
             self._launch()

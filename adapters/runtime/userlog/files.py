@@ -30,7 +30,7 @@ def encode(text: str) -> bytes:
 
 
 def size(path: str) -> int:
-    """Return a file's size in bytes; 0 if it does not exist or cannot be read."""
+    """Return a file's size in bytes, or 0 if it does not exist or cannot be read."""
     try:
         return os.stat(path).st_size
     except (OSError, ValueError):

@@ -149,7 +149,7 @@ def initial_factor(name: str, rules: AccountantSettings) -> float:
 
 
 def first_factor(state: Manager, name: str, negotiator: str = "") -> float:
-    """Return the initial factor for the event that first names a submitter; 0 if the submitter already has a record.
+    """Return the initial factor for the event that first names a submitter, or 0 if the submitter already has a record.
 
     :param negotiator: the negotiator with the account; empty: NEGOTIATOR
     """

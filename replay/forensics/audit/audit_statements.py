@@ -288,7 +288,7 @@ def _have_two_shadows(run: RecordedRun, other: RecordedRun) -> bool:
 
 
 def _distance(run: RecordedRun, other: RecordedRun) -> int | None:
-    """Return the time between two runs of different logs, in microseconds; None if they cannot be the same run."""
+    """Return the time between two runs of different logs, in microseconds, or None if they cannot be the same run."""
     if _have_two_shadows(run, other):
         return None
     smallest_gap = min(_distances(run, other), default=ANY)

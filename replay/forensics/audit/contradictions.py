@@ -263,7 +263,7 @@ class FactAuditor:
         self._record_unknown_slots(chain, origin._replace(at=since or (event.at if span is None else span.last)))
 
     def _covered_until(self, source: int) -> int:
-        """Return the end of the time that a source's log covers; 0 if its daemon ended."""
+        """Return the end of the time that a source's log covers, or 0 if its daemon ended."""
         span = self._spans.get(self.sources.chain(source))
         return 0 if span is None or span.over else span.last
 

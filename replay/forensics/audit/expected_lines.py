@@ -92,7 +92,7 @@ REASONS: Final = (*ANNOUNCEMENTS, *_announcements("reasons"))
 
 
 def announced_target(text: str, source: str = "") -> str:
-    """Return the target that a message announces, preferably for a transition from ``source``; "" if it announces
+    """Return the target that a message announces, preferably for a transition from ``source``, or "" if it announces
     none."""
     announcements = [announcement for announcement in ANNOUNCEMENTS if text.startswith(announcement.message)]
     from_source = [announcement for announcement in announcements if source.startswith(announcement.sources)]

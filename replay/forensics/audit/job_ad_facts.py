@@ -43,7 +43,7 @@ Ad = Mapping[str, str]
 
 
 def int_of(ad: Ad, name: str) -> int | None:
-    """Return an integer attribute of an ad; None if it has no such value."""
+    """Return an integer attribute of an ad, or None if it has no such value."""
     text = ad.get(name, "")
     try:
         return int(text)
@@ -52,7 +52,7 @@ def int_of(ad: Ad, name: str) -> int | None:
 
 
 def text_of(ad: Ad, name: str) -> str:
-    """Return a string attribute of an ad; empty if it is missing or an expression."""
+    """Return a string attribute of an ad, or an empty string if it is missing or an expression."""
     text = ad.get(name, "")
     return plain(text) if text.startswith('"') else ""
 
@@ -67,7 +67,7 @@ def seconds(ad: Ad, name: str, unit: int = SECOND) -> int | None:
 
 
 def date(ad: Ad, name: str) -> int | None:
-    """Return an instant in an ad, in microseconds; None if it is not positive."""
+    """Return an instant in an ad, in microseconds, or None if it is not positive."""
     microseconds = seconds(ad, name)
     return microseconds if microseconds is not None and microseconds > 0 else None
 
@@ -87,8 +87,8 @@ def _hold_count(ad: Ad) -> tuple[int, bool] | None:
 
 
 def account_of_ad(origin: StatementSource, ad: Ad, final: bool) -> JobAccount | None:
-    """Return the job according to one of its ads; None if the ad has no submission time. `final`: the ad is from when
-    the job left the queue."""
+    """Return the job according to one of its ads, or None if the ad has no submission time. `final`: the ad is from
+    when the job left the queue."""
     submitted = date(ad, "JobMaterializeDate") or date(ad, "QDate")
     if submitted is None:
         return None
@@ -109,7 +109,7 @@ def account_of_ad(origin: StatementSource, ad: Ad, final: bool) -> JobAccount | 
 
 
 def _departure(origin: StatementSource, ad: Ad) -> int | None:
-    """Return when a job left the queue; None if it was removed after it completed, because two records show this."""
+    """Return when a job left the queue, or None if it was removed after it completed, because two records show this."""
     status, completion_time = int_of(ad, "JobStatus"), date(ad, "CompletionDate")
     if origin.letter not in "HQ" or status not in (COMPLETED, REMOVED):
         return None

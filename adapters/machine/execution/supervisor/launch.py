@@ -359,8 +359,8 @@ def apply_limits(order: dict[str, Any]) -> None:
 
 @contextlib.contextmanager
 def limits_of_children(order: dict[str, Any]) -> Iterator[None]:
-    """Apply the job's limits to the processes started meanwhile; children inherit this process's limits, so change its
-    own, but only where they differ. Restore a smaller stack limit immediately."""
+    """Apply the job's limits to the processes that are started in this context. Child processes inherit the limits of
+    this process, so those that differ are changed here. A smaller stack limit is restored immediately."""
     global _core
     if _core is None:
         for limit_name in _UNBOUNDED:

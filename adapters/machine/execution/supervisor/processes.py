@@ -86,8 +86,8 @@ def _parts(pid: int, name: str, separator: bytes = b"\n") -> list[bytes]:
 
 
 def children(pid: int) -> list[int] | None:
-    """Return the children that a process's first thread has not reaped; None if the kernel does not list them. No child
-    is missed if only this thread reaps them (proc(5), /proc/pid/task/tid/children)."""
+    """Return the children that a process's first thread has not reaped, or None if the kernel does not list them. No
+    child is missed if only this thread reaps them (proc(5), /proc/pid/task/tid/children)."""
     parts = _parts(pid, f"task/{pid}/children", b" ")
     return [int(part) for part in parts if part] if parts else None
 

@@ -67,7 +67,7 @@ class SupervisedJobs:
     # Requests.
 
     def known(self, key: str) -> Record | None:
-        """Return the state of an activation: running, or its record; None if it was never claimed."""
+        """Return the state of an activation: running, or its record, or None if it was never claimed."""
         if job := self.running.get(key):
             return job.state()
         return self._unwritten.get(key) or self._journal.records.get(key)
