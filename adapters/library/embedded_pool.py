@@ -532,7 +532,7 @@ def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
         else:
             raise ValueError(f"{job!r} is not a job: give '12.3' or (12, 3), a cluster (12 or '12'), or a user's name")
     if not (jobs or constraint):
-        raise ValueError("no jobs given: name jobs, clusters or users, or use a constraint (constraint='true' for all)")
+        raise ValueError("no jobs given: give jobs, clusters or users, or use a constraint (constraint='true' for all)")
     return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
 
 

@@ -39,7 +39,7 @@ def take_in_turn(
         lock.give_up()
         if isinstance(error, FileNotFoundError):
             folder = os.path.dirname(error.filename)
-            reason = f"its folder {folder} does not exist; create the folder first"
+            reason = f"its directory {folder} does not exist; create it first"
             raise LogError(f"{safe_url(url)} cannot be created: {reason}") from None
         if isinstance(error, OSError):
             raise LogError(f"{error.filename} cannot be written: {error.strerror}; a writer needs this file") from None

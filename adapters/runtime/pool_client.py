@@ -34,7 +34,7 @@ class PoolClient(Protocol):
 
     def ask(self, request: Request) -> Any:
         """Return the answer. Raise `RequestRefused` if the pool rejects the request, `LogError` if the log cannot be
-        read or written, `ConnectionError` if the server has stopped: ask again, with the same id."""
+        read or written, `ConnectionError` if the server has stopped; then ask again with the same id."""
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
         """Submit the jobs of a submit file. With `keep`, also return the parsed file. Raise the errors of `ask`."""
@@ -82,7 +82,7 @@ def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]
                 is_locked = lock.take_in_turn()
             except OSError as error:
                 if not (isinstance(error, PermissionError) and is_served(url)):  # such users may still send requests
-                    rule = "the log's folder must be writable"
+                    rule = "the log's directory must be writable"
                     raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
                 is_locked = False
             if is_locked:

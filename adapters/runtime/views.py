@@ -271,7 +271,7 @@ def _remove(path: str) -> None:
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise_unavailable(path, f"cannot be removed: {error.strerror}; check the permissions of the folder")
+            raise_unavailable(path, f"cannot be removed: {error.strerror}; check the permissions of the directory")
 
 
 def _code(error: Exception) -> int:

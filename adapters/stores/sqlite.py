@@ -52,10 +52,10 @@ _NO_CODE = -1  # an error of the driver: a text is not valid UTF-8
 _FAILURES: dict[int, tuple[type[LogError], str]] = {
     sqlite3.SQLITE_FULL: (LogUnavailable, "no space is left for it; free some and try again"),
     sqlite3.SQLITE_IOERR: (LogUnavailable, "the disk failed to read or write it; check the disk, then try again"),
-    sqlite3.SQLITE_READONLY: (LogUnavailable, "it cannot be written; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_READONLY: (LogUnavailable, "it cannot be written; check the permissions of the file and directory"),
     sqlite3.SQLITE_PERM: (LogUnavailable, "the permissions of the file forbid it"),
     sqlite3.SQLITE_AUTH: (LogUnavailable, "the permissions of the file forbid it"),
-    sqlite3.SQLITE_CANTOPEN: (LogUnavailable, "it cannot be opened; check the permissions of the file and its folder"),
+    sqlite3.SQLITE_CANTOPEN: (LogUnavailable, "it cannot be opened; check the permissions of the file and directory"),
     sqlite3.SQLITE_BUSY: (LogUnavailable, f"another process was writing it for over {LOCK_TIMEOUT} s; try again"),
     sqlite3.SQLITE_LOCKED: (LogUnavailable, "another connection of this process is writing it; try again"),
     sqlite3.SQLITE_NOMEM: (LogUnavailable, "not enough memory; free some and try again"),
@@ -202,7 +202,7 @@ def open_sqlite(path: str, *, create: bool, read_only: bool, lenient: bool = Fal
     try:
         tables = _tables(path, read_only, lenient, bool(size))
     except OSError as error:
-        advice = "check the permissions of the file and its folder"
+        advice = "check the permissions of the file and directory"
         raise LogUnavailable(f"{path} cannot be opened: {error.strerror}; {advice}") from error
     try:
         table_rows = tables._select("SELECT name FROM sqlite_master WHERE type='table'")
@@ -227,7 +227,7 @@ def _size(path: str) -> int:
     except FileNotFoundError:
         folder = os.path.dirname(os.path.abspath(path))
         if not os.path.isdir(folder):
-            raise LogError(f"cannot create the log {path}: its folder {folder} is missing; create it first") from None
+            raise LogError(f"cannot create the log {path}: the directory {folder} is missing; create it") from None
         return 0
     except OSError as error:
         raise LogUnavailable(f"{path} cannot be read: {error.strerror}") from error

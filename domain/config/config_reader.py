@@ -157,7 +157,7 @@ def _read_multiline(tag: str, place: _Place) -> str:
         if line == f"@{tag}":
             return "\n".join(body)
         body.append(line)
-    raise ConfigError(f"the lines that begin with '@={tag}' must end with '@{tag}'", start.file, start.line)
+    raise ConfigError(f"the block that begins with '@={tag}' must end with '@{tag}'", start.file, start.line)
 
 
 class _FilePosition:

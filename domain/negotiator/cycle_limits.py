@@ -51,7 +51,7 @@ class CycleLimits(Struct):
         return self._jobs.get(number) is not None
 
     def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
-        """Return the concurrency limits that an autocluster's jobs use, such as this job, or None if they use none."""
+        """Return the concurrency limits that this job and its autocluster's other jobs use, or None without limits."""
         if number not in self._jobs:
             text = cluster.requested_value(proc, LIMITS)
             self._jobs[number] = self._read(text, cluster, proc) if text else None

@@ -1,4 +1,4 @@
-"""The attributes that differ between the jobs of a cluster, compressed: a few bytes per job in the log and in memory.
+"""The attributes that differ between a cluster's jobs, compressed to a few bytes per job in the log and in memory.
 
 The columns (attribute -> one text per process) are cut into chunks of ``CHUNK`` processes. Each chunk is compressed
 separately, so that reading one job decompresses only one chunk. Because callers usually read one job after another, the

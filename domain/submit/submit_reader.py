@@ -161,7 +161,7 @@ class SubmitReader(Struct):
             if line[1] == f"@{tag}":
                 return "\n".join(body)
             body.append(line[1])
-        raise SubmitError(f"the lines that begin with this '@={tag}' must end with '@{tag}'", number)
+        raise SubmitError(f"the block that begins with '@={tag}' must end with '@{tag}'", number)
 
 
 def _directive_of(name: str) -> str:

@@ -276,7 +276,7 @@ if CAN_MOUNT:
             assert [event for _, event in reader.read()] == samples(30)
             reader.close()
             assert place.problems() == []
-            with pytest.raises(LogUnavailable, match="check the permissions of the file and its folder"):
+            with pytest.raises(LogUnavailable, match="check the permissions of the file and directory"):
                 place.open().append(samples(1))
 
 
@@ -316,7 +316,7 @@ def test_a_write_protected_log_is_readable_and_refuses_writing() -> None:
                 with pytest.raises(LogUnavailable, match="cannot be written"):
                     place.open(create=create).append(samples(1))
             other = Place("sqlite", f"{folder}/new.db", None)
-            with pytest.raises(LogUnavailable, match="check the permissions of the file and its folder"):
+            with pytest.raises(LogUnavailable, match="check the permissions of the file and directory"):
                 other.open()
         check_log(place, log, 30)
 

@@ -73,7 +73,7 @@ def test_a_missing_log_is_named(tmp_path: Path) -> None:
         with pytest.raises(LogError, match="there is no log at"):
             verify_seal(url)
         assert head_of(url) is None
-    with pytest.raises(LogError, match=r"its folder .* is missing; create it first"):
+    with pytest.raises(LogError, match=r"the directory .* is missing; create it"):
         open_log(str(tmp_path / "no" / "x.db"), create=True)
     assert list(tmp_path.iterdir()) == []
 

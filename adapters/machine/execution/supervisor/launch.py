@@ -75,8 +75,8 @@ class StartError(Exception):
 
 
 def failure(part: str, error: OSError, what: str, machines_disk: bool = False) -> StartError:
-    """Return the error of a start. ``machines_disk``: the path that failed is on the machine's disk, as claims and
-    scratch directories always are."""
+    """Return the error for a failed start. With ``machines_disk``, the path that failed is on the machine's disk, as
+    claims and scratch directories always are."""
     number = error.errno or 0
     disk = machines_disk or part in _OF_THE_MACHINE
     reason = os.strerror(number)

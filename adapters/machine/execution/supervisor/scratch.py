@@ -105,9 +105,9 @@ class Scratch:
 
 
 def _spread(folder: str) -> None:
-    """Ask the file system to allocate each subdirectory in a separate block group (chattr(1), T). Else they share one,
-    and for each new inode an ext4 without a journal searches those recently removed there: that delays a job with ten
-    thousand inputs by seconds. Ignore a file system without this attribute."""
+    """Ask the file system to allocate each subdirectory in a separate block group (chattr(1), T). Otherwise they share
+    one, and for each new inode, ext4 without a journal searches those recently removed there, which delays a job with
+    ten thousand inputs by seconds. Ignore a file system without this attribute."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
