@@ -68,7 +68,7 @@ def requested_amounts(text: str) -> tuple[RequestedAmount, ...]:
 
 
 def parse_amount(text: str, up: bool = False) -> Amount:
-    """Parse the number of units at the beginning of a text, and return it in parts; 0 if there is no number.
+    """Parse the number of units at the beginning of a text, and return it in parts, or 0 if there is no number.
 
     :param up: round fractions of a part up instead of down
     """

@@ -144,7 +144,7 @@ class _QueuedCluster:
             job_range.last, job_range.altered = proc - 1, True
 
     def split_off(self, proc: int) -> QueuedRange | None:
-        """Split a process from the range it is in, and return its new range; None if it is not queued."""
+        """Split a process from the range it is in, and return its new range, or None if it is not queued."""
         if self._range_of(proc) is None:
             return None
         self._split_before(proc)

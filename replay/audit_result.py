@@ -115,7 +115,7 @@ class Audit:
     seal: list[tuple[int | None, str]] = field(factory=list)
     """Changes to the log after it was written: the position (None: the whole log) and a description."""
     seal_checked: bool = False
-    id: str = ""  #: the log's id; empty if its events cannot be read
+    id: str = ""  #: the log's id, or empty if its events cannot be read
     judged: bool = False  #: whether at least one record could be audited
 
     @property

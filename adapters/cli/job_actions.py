@@ -67,11 +67,11 @@ class JobActionRequest(NamedTuple):
     action: Action
     ids: tuple[ClusterOrJob, ...]  #: single jobs, each with its own result and answer
     slots: tuple[str, ...]  #: names of slots and machines (``vacate``, ``suspend`` and ``continue`` only), likewise
-    selection: JobSelector | None  #: all other jobs, as one request; None: no other jobs
+    selection: JobSelector | None  #: all other jobs, as one request, or None for no other jobs
     whose: str  #: the text that describes the selection in an answer: `` in cluster 12``
     held: bool  #: whether to select only held jobs
     reason: str
-    subcode: int | None  #: HoldReasonSubCode; None if not given
+    subcode: int | None  #: HoldReasonSubCode, or None if not given
     arguments: Arguments
 
 

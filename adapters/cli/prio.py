@@ -18,7 +18,7 @@ _STEP_PATTERN = re.compile(r"[-+]\d+", re.ASCII)
 
 
 class PrioRequest(NamedTuple):
-    priority: int | None  #: the new priority; None if ``step`` changes it
+    priority: int | None  #: the new priority, or None if ``step`` changes it
     step: int  #: the number to add to the priority
     selection: JobSelector
     arguments: Arguments

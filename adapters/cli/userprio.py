@@ -55,7 +55,7 @@ class _Edit(NamedTuple):
     name: str  #: the field of ``SetSubmitter`` to set
     least: str  #: the minimum of its whole number; ``any`` for any number, empty if the option has no number
     done: str  #: the answer, with the user and the value
-    lent: str = ""  #: the answer for a value with a duration in seconds; empty if no duration is allowed
+    lent: str = ""  #: the answer for a value with a duration in seconds, or empty if no duration is allowed
 
 
 def _edits() -> Iterator[tuple[str, _Edit]]:
@@ -149,7 +149,7 @@ COMMAND = command_table("userprio")
 class UserprioQuery(NamedTuple):
     arguments: Arguments
     edit: UserprioChange | None  #: the requested change, if any
-    holder: str  #: the submitter whose slots to list; empty: no list
+    holder: str  #: the submitter whose slots to list, or empty for no list
     file: str  #: the file that contains the records; empty: the log
     constraints: tuple[Expression, ...]  #: conditions that each record must satisfy
     layout: Layout | None

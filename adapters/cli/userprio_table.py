@@ -60,7 +60,7 @@ class _Line(NamedTuple):
     has: frozenset[str]  #: the details for which it has values
     last: float
     surplus: str
-    group: int = 0  #: the number of its group; 0: no group
+    group: int = 0  #: the number of its group, or 0 for no group
     order: float = 0.0  #: the sort key of its group
 
     def number(self, name: str) -> float:

@@ -128,7 +128,7 @@ class AwaitedJobs:
     """The state of the jobs to wait for.
 
     :param only_job: cluster, proc and subproc of the jobs, as far as they are given
-    :param jobs: the number of jobs that must end; None: all submitted jobs
+    :param jobs: the number of jobs that must end, or None for all submitted jobs
     :param event: the number of an event to wait for instead, until it has occurred `times` times
     """
 
@@ -350,7 +350,7 @@ def _remove_at_end(paths: Iterable[Path]) -> Iterator[None]:
 
 
 def _wait_for_exit_code(path: Path) -> int:
-    """Wait until the log records the end of the job, and return the job's exit code; 0 if a signal ended it."""
+    """Wait until the log records the end of the job, and return the job's exit code, or 0 if a signal ended it."""
     with open(path, "rb", buffering=0) as log:
         for entries in follow(lambda: log.read(1 << 16)):
             for entry in entries:

@@ -27,7 +27,7 @@ def transition_of(pair: str, what: str, old: str, new: str) -> tuple[str, str, s
     """Return the source, the target, the row number ("": none) and the pair after a transition ("": uncertain), or None
     if the line is unreadable.
 
-    :param pair: the slot's state and activity before the line; "" if unknown
+    :param pair: the slot's state and activity before the line, or "" if unknown
     :param what: what changes: a key of ``CHANGES``
     """
     if not CHANGES[what].fullmatch(f"{old} {new}"):

@@ -37,15 +37,15 @@ class BatchCluster(NamedTuple):
     """A cluster with the values that the batch table needs."""
 
     owner: str
-    batch: str | None  #: JobBatchName or its substitute; None if there is neither
+    batch: str | None  #: JobBatchName or its substitute, or None if there is neither
     cluster: int
     qdate: int  #: the submission time, seconds since the epoch
     counts: Counts  #: the number of its selected jobs in the queue, by status
     lowest: int  #: the lowest proc of these jobs; ``highest`` is the highest
     highest: int
-    submitted: int | None  #: the number of jobs submitted (TotalSubmitProcs); None if unknown
+    submitted: int | None  #: the number of jobs submitted (TotalSubmitProcs), or None if unknown
     materialized: int | None = None  #: number of jobs materialized so far; None if all were materialized at submission
-    dag: int | None = None  #: the cluster of its DAG; None if it is not a DAG node
+    dag: int | None = None  #: the cluster of its DAG, or None if it is not a DAG node
     nodes_done: int | None = None  #: DAG_NodesDone of a scheduler universe job, otherwise None
     node: str = ""  #: the name of its DAG node, shown instead of the owner
 

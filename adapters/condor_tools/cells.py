@@ -19,7 +19,7 @@ class CellContext(NamedTuple):
     timezone: tzinfo = UTC  #: the time zone for printed times
     schedd: str = "localhost"  #: the name of the queue, for titles
     address: str = "<127.0.0.1:0>"  #: the queue's address; the part after a question mark is not printed
-    me: str = ""  #: the user, ``alice@localhost``; empty: no user, all jobs are shown
+    me: str = ""  #: the user, ``alice@localhost``, or empty if there is none
     source: str = ""  #: the source of the ads, for titles, if the source is not a queue
     submitter: str = ""  #: the value of -submitter, for titles
     width: int | None = None  #: the terminal's width in columns; None (not a terminal): lines are not truncated
@@ -41,7 +41,7 @@ class CellContext(NamedTuple):
 
 
 Cell = Callable[["ClassAd", CellContext], str | None]
-"""Return a column's text for an ad; None if the ad has no value for it."""
+"""Return a column's text for an ad, or None if the ad has no value for it."""
 
 
 def number(ad: ClassAd, name: str) -> int | float | None:

@@ -55,7 +55,7 @@ def dag_tree(jobs: Sequence[ClassAd], column: Column, width: int | None) -> tupl
     """Return the jobs sorted by id, with DAG nodes below their DAGs, and the column of their names.
 
     :param column: the column of owners
-    :param width: the terminal's width in columns; None if the output is not a terminal
+    :param width: the terminal's width in columns, or None if the output is not a terminal
     """
     ads_by_id = {id_of(ad): ad for ad in jobs}
     depths: dict[tuple[int, int], int] = {}

@@ -47,7 +47,7 @@ class Layout(NamedTuple):
     headed: bool = True
     streamed: bool = False  #: print the heading before reading the data; widths grow from line to line
     trimmed: bool = False  #: strip blanks at the end of a line
-    limit: int | None = None  #: maximum length of a line; None: no limit
+    limit: int | None = None  #: maximum length of a line, or None for no limit
 
 
 Row = Sequence[str | None]

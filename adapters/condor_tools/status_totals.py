@@ -20,7 +20,7 @@ MALFORMED = "malformed"
 
 class StatusTotals(NamedTuple):
     headings: tuple[tuple[str, int], ...]
-    key: Callable[[ClassAd], str | None]  #: returns the key of an ad's line; None if the ad is malformed
+    key: Callable[[ClassAd], str | None]  #: returns the key of an ad's line, or None if the ad is malformed
     sums: Callable[[ClassAd], Sums | None]  #: returns an ad's contribution to the sums
     show: Callable[[Mapping[str, float]], Sequence[str]]  #: returns the texts for a line
     total_only: bool = False  #: whether only the line Total has values

@@ -36,9 +36,9 @@ class Verification:
     imported: bool = False  #: True for an imported log, whose events only the audit checks
     seal: list[Problem] = Factory(list)  #: the seal's problems, each with its position (None: the whole log) and a text
     verdict: ValidationResult = Factory(ValidationResult)  #: counts of events, and the violations of rules
-    decisions: RecheckedCycles | None = None  #: the repeated cycles; None if that was not requested
+    decisions: RecheckedCycles | None = None  #: the repeated cycles, or None if that was not requested
     unreadable: str = ""  #: why the events could not be read; ``seal`` then shows where the log is damaged
-    id: str = ""  #: the log's id; empty if the log is empty, or its first event cannot be read
+    id: str = ""  #: the log's id, or empty if the log is empty, or its first event cannot be read
 
     @property
     def violations(self) -> list[Violation]:

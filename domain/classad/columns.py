@@ -149,7 +149,7 @@ class AttributeColumn:
 
     @property
     def common(self) -> tuple[int, int] | None:
-        """Return the kind and payload that all rows share; None if the rows differ."""
+        """Return the kind and payload that all rows share, or None if the rows differ."""
         kinds, payload = self.kinds, self.payload
         return None if isinstance(kinds, np.ndarray) or isinstance(payload, np.ndarray) else (kinds, payload)
 

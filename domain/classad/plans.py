@@ -59,7 +59,7 @@ class ColumnarClause:
         self.active = active
         self.key = (side, equality_key(node), active, plain)
         self.comparison = _comparison(node, side) if plain else None
-        self.names: frozenset[str] | None = None  #: the names in the clause; None if not yet computed
+        self.names: frozenset[str] | None = None  #: the names in the clause, or None if not yet computed
 
     def mask_of(self, table: SlotColumns, job: ClassAd, among: Mask | None) -> Mask:
         """Return the mask of the slots for which the clause is true. Masks that depend only on columns are cached.

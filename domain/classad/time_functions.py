@@ -92,7 +92,7 @@ class Moving:
 
     :param origin: the instant at which the value is zero, in seconds since the epoch
     :param unit: the seconds from one step to the next
-    :param until: the instant from which the value is unknown; None: never
+    :param until: the instant from which the value is unknown, or None if never
     """
 
     # This is not an attrs class, so that commands that only read ads need not import attrs.

@@ -14,8 +14,8 @@ class ConfigError(PoolbookError, ValueError):
     Traceback (most recent call last):
     ConfigError: ...
 
-    :ivar file: the file with the error; empty if there is none
-    :ivar line: the number of the line with the error, from 1; 0 if no single line is wrong
+    :ivar file: the file with the error, or empty if there is none
+    :ivar line: the number of the line with the error, from 1, or 0 if no single line is wrong
     """
 
     def __init__(self, message: str, file: str = "", line: int = 0) -> None:
@@ -38,7 +38,7 @@ class SettingSource:
     """Where the value of a setting is defined."""
 
     file: str  #: the name of the file, or ``<Default>``, ``<Detected>`` or ``<Environment>``
-    line: int = 0  #: the number of the value's last line, from 1; 0 if the value is not from a file
+    line: int = 0  #: the number of the value's last line, from 1, or 0 if the value is not from a file
     kind: str = "file"  #: ``file``, ``template``, ``environment``, ``detected`` or ``default``
     template: str = ""  #: for a template, its name and the line number from 0, as in ``POLICY:DESKTOP+10``
     used: str = ""  #: for a template, the name of the template that the file uses; that one may use others

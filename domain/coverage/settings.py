@@ -42,7 +42,7 @@ def implemented_by(name: str) -> str | None:
 
 
 def restriction(name: str) -> str | None:
-    """Describe the restriction by a setting that Poolbook does not enforce; None: no restriction."""
+    """Describe the restriction by a setting that Poolbook does not enforce, or None for no restriction."""
     return _descriptions("unenforced").get(name)
 
 

@@ -109,7 +109,7 @@ def drain_rates(per_hour: float, interval: int) -> DrainRates:
 def machines_to_drain(rate: DrainRates, interval: int, last: int, now: int) -> int:
     """Return how many machines a poll should drain.
 
-    :param last: when the previous poll took place, in seconds; 0 if there was none
+    :param last: when the previous poll took place, in seconds, or 0 if there was none
     """
     drains = rate.poll
     if last:
@@ -198,8 +198,8 @@ def choose(
     :param slots: the published ads
     :param now: the time in seconds
     :param context: the same time, and the time zone, for evaluating expressions
-    :param may_drain: returns why a machine cannot be drained; empty if it can
-    :param may_cancel: returns why a drain cannot be canceled; empty if it can
+    :param may_drain: returns why a machine cannot be drained, or empty if it can
+    :param may_cancel: returns why a drain cannot be canceled, or empty if it can
     """
     draining = frozenset(slot.machine for slot in conditions.draining.true_of(slots, context))
     whole = frozenset(slot.machine for slot in conditions.whole.true_of(slots, context))

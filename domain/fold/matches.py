@@ -13,7 +13,7 @@ Matches = dict[str, dict[Job, Details]]
 
 
 def end_match(matches: Matches[Job, Details], slot: str, job: Job) -> Details | None:
-    """Remove and return the details of a slot's match with a job; None if there is no such match."""
+    """Remove and return the details of a slot's match with a job, or None if there is no such match."""
     jobs = matches.get(slot)
     if jobs is None:
         return None

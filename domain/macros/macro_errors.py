@@ -8,7 +8,7 @@ from ..errors import PoolbookError
 class MacroError(PoolbookError):
     """An error in a text. The message contains the rule and the fix.
 
-    :ivar line: the number of the invalid line, from 1; None if no single line is invalid
+    :ivar line: the number of the invalid line, from 1, or None if no single line is invalid
     """
 
     def __init__(self, message: str, line: int | None = None) -> None:

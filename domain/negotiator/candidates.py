@@ -365,7 +365,7 @@ def _assign(pool: SlotAdTable, name: str, values: list[object], users: RowNumber
     """Set an attribute of each slot to the value for the slot's user; undefined for slots without a user.
 
     :param values: the values by user number
-    :param users: the user number of each slot; -1: no user
+    :param users: the user number of each slot, or -1 for no user
     """
     cells = [(0, 0), *[(0, 0) if value is None else pool.table.encode(value) for value in values]]
     kinds, payloads = (np.array(column) for column in zip(*cells, strict=True))

@@ -135,7 +135,7 @@ class IdleJobRequests:
     def tally(self, queue: IdleJobs, only: Iterable[int] | None = None) -> dict[int, tuple[Cluster, int, int]]:
         """Return the first unmatched job and the number of unmatched jobs of each autocluster.
 
-        :param only: the autoclusters to count; None: all
+        :param only: the autoclusters to count, or None for all
         """
         job_groups = queue.groups if only is None else {autocluster: queue.groups[autocluster] for autocluster in only}
         if len(job_groups) == 1:

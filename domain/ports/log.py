@@ -152,8 +152,8 @@ class EventStore(Protocol):
     def read(self, after: int = 0, limit: int | None = None, size: int | None = None) -> Iterator[tuple[int, Event]]:
         """Yield the events after position ``after`` in order, each with its position.
 
-        :param limit: the maximum number of events; None: no limit
-        :param size: stop soon after this many bytes of stored data; None: no limit
+        :param limit: the maximum number of events, or None for no limit
+        :param size: stop soon after this many bytes of stored data, or None for no limit
         """
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:

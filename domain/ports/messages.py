@@ -39,7 +39,7 @@ class SlotSeen(NamedTuple):
 
 
 class ShowSlot(Message[SlotSeen | None], frozen=True):
-    """Return a slot; None if there is no slot with this name."""
+    """Return a slot, or None if there is no slot with this name."""
 
     slot: str
 
@@ -150,7 +150,7 @@ class ShowAutoclusters(Message[Autoclusters], frozen=True):
 
 
 class OpenAccount(Message[float], frozen=True):
-    """A submitter submits a job or claims a slot. The answer is a new account's priority factor; 0 if it has one."""
+    """A submitter submits a job or claims a slot. The answer is a new account's priority factor, or 0 if it has one."""
 
     submitter: str
     negotiator: str = ""  #: the negotiator with the account, if there are several

@@ -268,7 +268,7 @@ def _default(step: _StatementTarget, name: str, flags: str | None, text: str) ->
 
 
 def _evaluate_statement(step: _StatementTarget, keyword: str, name: str, text: str) -> object:
-    """Evaluate an expression and return its value; None if it is invalid or its evaluation fails."""
+    """Evaluate an expression and return its value, or None if it is invalid or its evaluation fails."""
     parsed = _parse(text)
     if parsed is None:
         step.applied.skipped.append(f"{keyword} {name} {text}: this is not an expression")

@@ -33,7 +33,7 @@ class SlotSnapshot(Struct):
     context: Context
     caches: Caches
     estimates: Callable[[], DrainEstimates | None]
-    """Returns the drain estimates of the slot's machine; None if they cannot be computed."""
+    """Returns the drain estimates of the slot's machine, or None if they cannot be computed."""
 
     @property
     def seconds(self) -> int:

@@ -51,7 +51,7 @@ class EvaluationSchedule(Struct):
     _next_changes: dict[str, dict[str, int | None]] = field(default_factory=dict)
     """By machine and slot: the first time at which a rule may hold."""
     _changed_slots: dict[str, set[str] | None] = field(default_factory=dict)
-    """The changed slots by machine; None: all slots of the machine."""
+    """The changed slots by machine, or None for all slots of the machine."""
 
     # Input
 

@@ -117,7 +117,7 @@ def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
 
 
 def names_read_by(form: AdForm, name: str) -> SlotReferences | None:
-    """Return the names that an expression can read; None: any, because one computes names at run time."""
+    """Return the names that an expression can read, or None for any, because one computes names at run time."""
     key = name.lower()
     if key not in form.names_read:
         words = _words(form.texts, frozenset({key}))

@@ -69,7 +69,7 @@ def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset(
 
 
 def _current_readings(snapshot: SlotSnapshot, names: frozenset[str] | None) -> Iterator[tuple[str, str]]:
-    """Yield the sensors' values for the attributes in ``names`` (lower case; None: all)."""
+    """Yield the sensors' values for the attributes in ``names`` (lower case, or None for all)."""
     for key, name in _LOADS.items():
         if names is None or key in names:
             yield name, repr(round(float(DYNAMIC_ATTRIBUTES[key][1](snapshot)), 2))

@@ -120,7 +120,7 @@ def schedd_seconds(settings: Mapping[str, str], name: str) -> int:
 
 
 def job_limit(settings: Mapping[str, str], name: str) -> int | None:
-    """Return one of ``JOB_LIMITS``, or SYSTEM_MAX_RELEASES; None: no limit."""
+    """Return one of ``JOB_LIMITS``, or SYSTEM_MAX_RELEASES, or None for no limit."""
     text = settings.get(name, "").strip() or _SCHEDD[name].default
     return int(float(text)) if text else None
 

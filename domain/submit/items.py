@@ -30,7 +30,7 @@ _BOOLEANS = {"true": True, "t": True, "yes": True, "1": True, "false": False, "f
 class ItemTable(Struct, frozen=True):
     """The options that say how ``queue from table`` splits its rows."""
 
-    header: int | None = 0  #: the number of the row with the names of the variables; None if there is no such row
+    header: int | None = 0  #: the number of the row with the names of the variables, or None if there is no such row
     skip: int = 0  #: further rows to skip
     trim: bool = True  #: whether to strip blanks around values
     separator: str = ","  #: if empty, each row is one value
@@ -116,7 +116,7 @@ class ItemSources(Struct, frozen=True):
 
     files: SubmitFiles
     warn: Callable[[str], None]
-    lines: Lines | None = None  #: the lines after the statement, for a list in brackets; None if no lines can follow
+    lines: Lines | None = None  #: the lines after the statement, for a list in brackets, or None if no lines can follow
     is_input: bool = False  #: whether these lines come from standard input
     matching: Callable[[], MatchingOptions] = MatchingOptions  #: called only for ``queue matching``
 

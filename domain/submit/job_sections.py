@@ -49,7 +49,7 @@ class SubmitJob(Struct):
     def error(self, command: str, rule: str, tool: str = "") -> SubmitError:
         """Return a SubmitError for a command whose value violates a rule.
 
-        :param tool: condor_submit's message, with ``{name}`` and ``{value}``; empty if it is the same message
+        :param tool: condor_submit's message, with ``{name}`` and ``{value}``, or empty if it is the same message
         """
         definition = self.definitions.get(command)
         value = self.values.get(command, "")

@@ -184,7 +184,7 @@ def _gaps(log: EventStore, source: int) -> list[int]:
 class _SourceTable:
     table: DaemonTable
     over: bool = False
-    change: int = 0  #: the first change after the compacted part, in microseconds; 0 if none
+    change: int = 0  #: the first change after the compacted part, in microseconds, or 0 if none
     last: int = 0
 
     def fold(self, event: e.TableWritten) -> None:

@@ -191,7 +191,7 @@ def evidence_facts(note: e.EvaluationRecorded) -> dict[str, str]:
 
 
 def until(events: Iterable[e.LoggedEvent], at: int | None) -> Iterable[e.LoggedEvent]:
-    """Yield the events up to the instant `at`; None: all."""
+    """Yield the events up to the instant `at`, or None for all."""
     return events if at is None else ((position, event) for position, event in events if event.at <= at)
 
 

@@ -18,7 +18,7 @@ class PlayError(Exception):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(f"line {line}: {message}" if line else message)
         self.message = message
-        self.line = line  #: the number of the invalid line, from 1; 0 if the error has no line
+        self.line = line  #: the number of the invalid line, from 1, or 0 if the error has no line
 
 
 @frozen

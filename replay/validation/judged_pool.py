@@ -77,7 +77,7 @@ class Amounts:
     have: dict[str, int] = field(factory=dict)  #: the amounts in its own ad
     carved: dict[str, int] = field(factory=dict)  #: the amounts of its dynamic slots
     whole: dict[str, int] = field(factory=dict)  #: the expected sum of both
-    weight: int | None = None  #: SlotWeight in thousandths; None if it is an expression
+    weight: int | None = None  #: SlotWeight in thousandths, or None if it is an expression
 
 
 class JudgedPool:

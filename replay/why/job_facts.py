@@ -47,7 +47,7 @@ class JobLife:
         self.cluster, self.proc, self.zone = cluster, proc, zone
         self.name = f"{cluster}.{proc}"
         self.chain: list[Sentence] = []
-        self.status = ""  #: the status in the first line (``job_idle``); empty if unknown
+        self.status = ""  #: the status in the first line (``job_idle``), or empty if unknown
         self.since: Sentence | None = None  #: the step that led to the status
         self.slot = ""  #: the slot on which it runs, or ran last
 

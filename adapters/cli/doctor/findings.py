@@ -27,7 +27,7 @@ class VolumeFacts:
     """The file system of a directory, or of its nearest existing ancestor."""
 
     folder: str
-    kind: str  #: the type in /proc/self/mountinfo; empty if unknown
+    kind: str  #: the type in /proc/self/mountinfo, or empty if unknown
     free: int
     writable: bool = True
     executable: bool = True
@@ -80,7 +80,7 @@ class LogFacts:
     imported: bool = False
     has_head_witness: bool = True
     ahead_us: int = 0  #: microseconds by which its last event is ahead of this machine's clock
-    holder: str = ""  #: the process that writes the log; empty if there is none
+    holder: str = ""  #: the process that writes the log, or empty if there is none
     accepts_requests: bool = False  #: whether the holder accepts requests
     open_claims: int = 0  #: jobs that were started and whose end is not in the log yet
     has_supervisor: bool = False  #: whether the supervisor of these jobs is running

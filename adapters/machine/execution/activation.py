@@ -164,7 +164,7 @@ class FileTransfer:
 
     executable: bool = True  #: whether its program is transferred
     inputs: tuple[str, ...] = ()  #: files and directories; with a trailing slash, a directory's contents
-    outputs: tuple[str, ...] | None = None  #: the same, in its scratch directory; None: all new or changed files
+    outputs: tuple[str, ...] | None = None  #: the same, in its scratch directory, or None for all new or changed files
     remaps: Mapping[str, str] = field(factory=dict)  #: destinations of outputs, by their names
     preserve: bool = False  #: whether outputs keep the directories in their names
     brought: tuple[str, ...] = ()  #: the streams that are copied: stdin, stdout, stderr
@@ -257,7 +257,7 @@ class TransferFailure:
     errno: int  #: the errno or another HoldReasonSubCode
     end: str  #: the end that failed: sending or receiving
     words: str
-    protocol: str = ""  #: the protocol that a plugin used; empty if no plugin was used
+    protocol: str = ""  #: the protocol that a plugin used, or empty if no plugin was used
 
 
 def _moves(moves: Sequence[Move | Mapping[str, Any]]) -> tuple[Move, ...]:

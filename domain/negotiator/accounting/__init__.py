@@ -187,13 +187,13 @@ def effective_priority(submitter: SubmitterAccount, rules: AccountantSettings, n
 
 
 def floor(submitter: SubmitterAccount, now: int) -> float:
-    """Return the cores that the submitter receives before the pie is divided; 0: no floor."""
+    """Return the cores that the submitter receives before the pie is divided, or 0 for no floor."""
     leased = _leased(submitter, "floor", now)
     return submitter.floor if leased is None else leased
 
 
 def ceiling(submitter: SubmitterAccount, now: int) -> float:
-    """Return the maximum number of cores for the submitter; -1: no ceiling."""
+    """Return the maximum number of cores for the submitter, or -1 for no ceiling."""
     leased = _leased(submitter, "ceiling", now)
     return submitter.ceiling if leased is None else leased
 
@@ -239,13 +239,13 @@ class Standing(NamedTuple):
     group: str  #: the accounting group; ``NO_GROUP`` for none
     priority: float  #: the real priority
     factor: float  #: the priority factor in force
-    floor: float  #: the floor in force; 0: none
-    ceiling: float  #: the ceiling in force; -1: none
+    floor: float  #: the floor in force, or 0 for none
+    ceiling: float  #: the ceiling in force, or -1 for none
     slots: int  #: the number of slots in use
     cores: float  #: the weight of these slots
     used: float  #: weighted time during which it had slots, since ``begin``
     held: float  #: unweighted time
-    begin: float  #: when it first had a slot; 0: never
+    begin: float  #: when it first had a slot, or 0 if never
     last: float  #: when it last had a slot
 
     @property

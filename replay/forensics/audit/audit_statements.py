@@ -26,7 +26,7 @@ class Statement(NamedTuple):
     source: int
     line: int
     at: int
-    number: int = 0  #: distinguishes several facts of one kind, such as a job's holds; 0 if there is only one
+    number: int = 0  #: distinguishes several facts of one kind, such as a job's holds, or 0 if there is only one
 
     def contradicts(self, other: Statement) -> bool:
         """Return True if the two statements cannot both be true."""
@@ -103,7 +103,7 @@ class RecordedRun:
     stopped_at: int | None = None
     statements: list[Statement] = field(factory=list)
     end_place: str = ""  #: the location of a daemon's record that states only the run's end
-    shadow: int = 0  #: the number of its shadow, from 1; 0 if unknown
+    shadow: int = 0  #: the number of its shadow, from 1, or 0 if unknown
 
     @property
     def span(self) -> tuple[int, int] | None:

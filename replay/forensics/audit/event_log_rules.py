@@ -33,7 +33,7 @@ class EntryRule(NamedTuple):
     number: int
     sources: str  #: the conditions in which it is allowed; blank: any, and the condition is unchanged
     target: str  #: the job's condition after it; with a ``rule``, the condition assumed after the violation
-    rule: str = ""  #: the rule that the entry breaks; empty if it is legal
+    rule: str = ""  #: the rule that the entry breaks, or empty if it is legal
     repeats: bool = False
 
 
@@ -96,9 +96,9 @@ _PACKED_ENTRY = Struct("<qIIh")
 class _JobHistory:
     job: _Job
     conditions: frozenset[str]  #: all conditions in which the job may be
-    condition: str  #: the condition after its last entry; empty if it had none
+    condition: str  #: the condition after its last entry, or empty if it had none
     epoch: int  #: the chain's epoch at the job's last entry
-    submitted: int = 0  #: an instant; 0 if unknown
+    submitted: int = 0  #: an instant, or 0 if unknown
     host: str = ""
     last: tuple[int, int, int] = (0, 0, 0)
     """The last entry that changed the job's condition: number, instant, and a hash of its text."""

@@ -36,7 +36,7 @@ class LoggedJob(NamedTuple):
     ended: bool
     last: int
     stimulus: str
-    covers: int  #: the time until which the log covers the job; 0 if uncertain
+    covers: int  #: the time until which the log covers the job, or 0 if uncertain
 
 
 class LogCoverage(NamedTuple):

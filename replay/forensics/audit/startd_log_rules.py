@@ -79,7 +79,7 @@ class _StartdLog:
     last: int = 0
     begun: bool = False  #: a startd has started and not ended, and there was no gap since
     logs_creations: bool = False  #: it logs the creation of its slots
-    unknown_since: int = 0  #: when the states of the slots in `missing` became unknown; 0 if there are none
+    unknown_since: int = 0  #: when the states of the slots in `missing` became unknown, or 0 if there are none
     unknown_reason: str = ""
     slots: dict[str, _AuditedSlot] = field(factory=dict)
     carved: dict[str, str] = field(factory=dict)
