@@ -127,7 +127,7 @@ def _imported_queue(query: queue_tool.QueueQuery, queries: Queries, display: Cel
     except NotKnown as error:
         known_text = f"before {instant(error.since, display.timezone)}" if error.since else "at any time"
         raise ToolError(
-            f"poolbook q: the queue of {safe_url(queries.url)} is not known {known_text}, because {error.reason}. "
+            f"poolbook q: the queue of {safe_url(queries.url)} is unknown {known_text}, because {error.reason}. "
             f"{queue_tool.UNAVAILABLE_IN_THE_PAST}"
         ) from None
     return queue_tool.render(past.ads, query._replace(everyone=True), display._replace(now=past.at // 1_000_000))

@@ -32,7 +32,7 @@ MAX_NESTING = 62
 
 
 class _Block:
-    """An open ``if``: whether the current branch is selected, any branch was, or ``else`` was reached; and its line."""
+    """An open ``if``, its line, and whether its current branch or any branch is selected, and ``else`` was reached."""
 
     def __init__(self, selected: bool, line: int) -> None:
         self.selected = selected

@@ -188,7 +188,7 @@ def delete_submitter(draft: Draft[Manager], command: DeleteSubmitter) -> None:
 
 
 def _negotiator_of(draft: Draft[Manager], name: str) -> str:
-    """Return the name in events of the negotiator to which a command applies.
+    """Return the name (as in events) of the negotiator to which a command applies.
 
     :raises Refusal: if the name is unknown, or there are several negotiators and the command names none
     """

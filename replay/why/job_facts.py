@@ -65,7 +65,7 @@ class JobLife:
         return self.chain[-1]
 
     def restated(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
-        """Return another sentence about the same event as a sentence."""
+        """Return another sentence about the event that a sentence describes."""
         return sentence.restated(code, {"job": self.name, **facts})
 
     def about_now(self, code: str, **facts: str) -> Sentence:
