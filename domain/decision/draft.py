@@ -98,6 +98,7 @@ class Draft(Generic[RoleState]):
         state.trim_changes()
         self.events: list[Event] = []
         self._allowed: dict[tuple[str, str, str, str | None], str] = {}
+        self._slot_moves: dict[tuple[str, str, str, str | None, bool, bool, str], str] = {}
         self._recorded: dict[tuple[str, str, str, tuple[tuple[str, str], ...]], int] = {}
         self.policies: dict[str, tuple[int, Any]] = {}
         """The slots' cached policies, each with the number of events when it was evaluated (``startd``)."""
@@ -138,23 +139,31 @@ class Draft(Generic[RoleState]):
 
     def move_slot(self, slot: Slot, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
         """Move a slot along a row, together with its claim and match. (``startd.transitions`` performs the actions.)"""
-        new_pair = self.fire("slot", slot.state_activity, row, target)
+        source, has_claim, has_job = slot.state_activity, slot.claim is not None, slot.activation is not None
+        move = source, row, cause, target, has_claim, has_job, slot.destination
+        new_pair = self._slot_moves.get(move)
+        if new_pair is None:
+            new_pair = self._slot_moves[move] = self._allow_move(*move)
+        self.emit(SlotTransitioned(self.now, cause, self.stimulus, slot.name, row, source, new_pair, "", evidence))
+
+    def _allow_move(
+        self, source: str, row: str, cause: str, target: str | None, has_claim: bool, has_job: bool, destination: str
+    ) -> str:
+        """Check a move of a slot, its claim and its match, and return the slot's new state/activity."""
+        new_pair = self.fire("slot", source, row, target)
         letter = self.tables["slot"].by_number[row].letter
         if letter not in ("", UNLETTERED):
-            self.fire("letter", slot.state, letter, state_of(new_pair))
-        if slot.claim is not None:
-            has_job = slot.activation is not None
-            old_state, new_state = claim_state(slot.state_activity, has_job), claim_state(new_pair, has_job)
+            self.fire("letter", state_of(source), letter, state_of(new_pair))
+        if has_claim:
+            old_state, new_state = claim_state(source, has_job), claim_state(new_pair, has_job)
             # A state without a row means that a preempting claim takes over; that claim exists already.
             if old_state != new_state and new_state in ROWS_BY_STATE:
                 self.fire("claim", old_state, ROWS_BY_STATE[new_state], new_state)
-        old_state, new_state = slot.match_state, match_state(new_pair, slot.destination)
+        old_state, new_state = match_state(source, destination), match_state(new_pair, destination)
         if old_state != new_state:
             end_row = "claim" if new_pair.startswith("Claimed") else void_row(cause)
             self.fire("match", old_state, "notify" if old_state == INITIAL_MATCH_STATE else end_row)
-        self.emit(
-            SlotTransitioned(*self.header(cause), slot.name, row, slot.state_activity, new_pair, evidence=evidence)
-        )
+        return new_pair
 
     def move_claim(self, slot: Slot, row: str) -> None:
         """Move the slot's claim without the slot, when the claim's job starts or has ended."""

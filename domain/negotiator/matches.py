@@ -16,6 +16,7 @@ from ..ports.stimuli import Negotiate, NotifyMatch
 from ..requests.match_evidence import RequirementsNamesCache, match_evidence
 from ..state.state import Manager
 from .cycle import CycleResult, hold_cycle
+from .matchmaker import ChosenMatch
 from .negotiator_view import view_of_negotiator
 from .slot_table import SlotAdTable, public_ads_of
 from .spins import attributes_read
@@ -59,8 +60,9 @@ def _evidence(
     """For the first match of each autocluster, return an event with the values that the job's Requirements read."""
     view, caches = view_of_negotiator(draft.state, draft.caches, negotiator, draft.now)
     table = public_ads_of(view, caches, draft.now, draft.context, (), advertise).table
-    first = {id(choice.request): choice for choice in reversed(cycle.choices)}
-    choices = {id(choice) for choice in first.values()}
+    first: dict[int, ChosenMatch] = {}
+    for choice in cycle.choices:
+        first.setdefault(id(choice.request), choice)
     reads = draft.caches.of(RequirementsNamesCache)
     return [
         match_evidence(
@@ -70,6 +72,5 @@ def _evidence(
             choice.ad or table.ad(choice.row),
             reads.of_form(choice.request.job),
         )
-        for choice in cycle.choices
-        if id(choice) in choices
+        for choice in first.values()
     ]

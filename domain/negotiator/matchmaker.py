@@ -11,7 +11,8 @@ from collections import ChainMap
 from math import inf, isnan
 
 import numpy as np
-from attrs import define, field, frozen
+from attrs import define, field
+from msgspec import Struct
 
 from ..classad import ClassAd, Context, Expression
 from ..events import Match
@@ -43,8 +44,7 @@ NEEDED = ("Cpus", "Memory")
 """Resources of which every job takes at least 1."""
 
 
-@frozen
-class ChosenMatch:
+class ChosenMatch(Struct, frozen=True):
     """A job and the slot with which the cycle matched it."""
 
     cluster: Cluster
@@ -385,8 +385,7 @@ class Matchmaker:
                 ranks, last = (rank, pre, post), 0.0
                 if pick.key is not None:
                     ranks = (-pick.key[1], -pick.key[0], -pick.key[2])
-                    last = -pick.key[4] if pick.reason else 0.0
-                ranks, last = self._logged_ranks(ranks, last)
+                    ranks, last = self._logged_ranks(ranks, -pick.key[4] if pick.reason else 0.0)
                 job = f"{pick.cluster.id}.{pick.proc}"
                 ranked = Match(job, pick.name, ranks[0], pick.reason, *ranks[1:], last, pick.limits, pick.preempts)
                 matches[number] = ranked

@@ -45,6 +45,17 @@ class EvaluatedExpression(Struct, frozen=True):
 class PolicyEvaluation:
     """The policy of one slot at one time. It becomes invalid at the slot's next transition."""
 
+    last_evaluated: EvaluatedExpression | None = None
+    _ad: ClassAd | None = None
+    _partial_ad: ClassAd | None = None
+    _partial_names: frozenset[str] = frozenset()
+    _snapshot: SlotSnapshot | None = None
+    _estimates: DrainEstimates | None = None
+    _job: ClassAd | None = None
+    _job_was_read = False
+    _computed_in_job: frozenset[str] = frozenset()
+    """The job attributes that the policy reads and whose values are expressions."""
+
     def __init__(
         self,
         state: ExecutionPoint,
@@ -60,20 +71,13 @@ class PolicyEvaluation:
         estimates"""
         self.caches, self._estimating = caches, estimating
         self.state, self.slot, self.sense, self.now, self.context = state, slot, sense, now, context
-        self.last_evaluated: EvaluatedExpression | None = None
-        self.match_ads: dict[frozenset[str], ClassAd] = {}
-        """The slot's ad as a match reads it, by the attributes that the job may read (``show_ad``)."""
-        self._ad: ClassAd | None = None
-        self._partial_ad: ClassAd | None = None
-        self._partial_names: frozenset[str] = frozenset()
-        self._snapshot: SlotSnapshot | None = None
-        self._estimates: DrainEstimates | None = None
-        self._job: ClassAd | None = None
-        self._job_was_read = False
-        self._computed_in_job: frozenset[str] = frozenset()
-        """The job attributes that the policy reads and whose values are expressions."""
 
     # Ads
+
+    @cached_property
+    def match_ads(self) -> dict[frozenset[str], ClassAd]:
+        """The slot's ad as a match reads it, by the attributes that the job may read (``show_ad``)."""
+        return {}
 
     @cached_property
     def compiled(self) -> CompiledAd:

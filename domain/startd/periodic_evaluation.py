@@ -11,6 +11,7 @@ from __future__ import annotations
 from ..decision.draft import Draft, Refusal
 from ..events import BenchmarksRan, CpuBusyChanged, SlotTransitioned
 from ..ports import stimuli as s
+from ..ports.sensor_readings import NOTHING_READ
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from . import draining, updates
@@ -56,7 +57,7 @@ def publish_changed_slots(draft: Draft[ExecutionPoint]) -> None:
     """Immediately publish the readings of slots whose state or activity changed, as HTCondor does."""
     for name in dict.fromkeys(event.slot for event in draft.events if isinstance(event, SlotTransitioned)):
         slot = draft.state.slots.get(name)
-        if slot is not None:
+        if slot is not None and draft.sense(slot.machine) is not NOTHING_READ:
             updates.publish(draft, slot, updates.changed_readings(policy_of(draft, slot)))
 
 

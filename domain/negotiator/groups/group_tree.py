@@ -81,8 +81,10 @@ class GroupNode:
 
     def take(self, thousandths: int) -> None:
         self.used += thousandths
-        for node in self.ancestry():
+        node: GroupNode | None = self
+        while node is not None:
             node.subtree_used += thousandths
+            node = node.parent
 
     def remaining_quota(self) -> float:
         """Return how many more cores the subtree may receive; infinity for a group that accepts surplus."""
