@@ -38,9 +38,9 @@ def text_of(stream: IO[bytes], name: str, errors: str = "surrogateescape") -> st
         size += len(chunk)
         lines += chunk.count(b"\n")
         if size > LONGEST:
-            raise TooLongError(f"it is longer than the limit of {LONGEST >> 20} MB; split it", name)
+            raise TooLongError(f"it is longer than {LONGEST >> 20} MB, which is the limit; split it", name)
         if lines > MOST_LINES:
-            raise TooLongError(f"it has more than the limit of {MOST_LINES:,} lines; split it", name)
+            raise TooLongError(f"it has more than {MOST_LINES:,} lines, which is the limit; split it", name)
     return b"".join(chunks).decode("utf-8", errors)
 
 
