@@ -379,7 +379,7 @@ def test_a_job_cannot_choose_its_owner(shared: SharedFolder) -> None:
     shared.write("b.sub", 'executable = /bin/true\nhold = true\nMY.OWNER = "$(x)"\nqueue x in (root toor)\n')
     shared.call_as(None, "submit", "held.sub")
     assert "submitted to cluster 2" in shared.call_as(STRANGER, "submit", "a.sub")
-    assert f"it is {NAME}, who submits the jobs; leave it out" in shared.call_as(STRANGER, "submit", "b.sub")
+    assert f"it is always the submitting user, {NAME}; leave it out" in shared.call_as(STRANGER, "submit", "b.sub")
     owner, user = shared.call("q", "-allusers", "2", "-af", "Owner", "User").split()
     assert (owner, user.partition("@")[0]) == (NAME, NAME)
 
