@@ -63,7 +63,7 @@ class GroupCycle(Struct):
         """Sum up the groups' usage, and divide the pool's cores among them.
 
         :param using: submitters, including all that have slots
-        :param promised: cores matched but not claimed yet, by submitter
+        :param cores_promised: cores matched but not claimed yet, by submitter
         """
         if not self.rules.tree.has_groups:
             return

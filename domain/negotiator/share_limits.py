@@ -30,7 +30,7 @@ class SpinLimits(Struct):
         """Check whether the limits allow a slot. A submitter without a slot in this spin may exceed its share once. A
         slot that prefers the job is not limited by shares.
 
-        :param swapped: whether a submitter of the same group currently has the slot
+        :param within_group: whether a submitter of the same group currently has the slot
         """
         if self.got + cores > self.room + EASING:
             self.stopped = self.stopped or CEILING

@@ -101,7 +101,7 @@ def _string_value(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: 
 
 
 def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
-    """Set the next start of those idle jobs whose time and window are past; with ``again``, of all given jobs."""
+    """Set the next start of those idle jobs whose time and window are past; with ``reschedule_all``, of all jobs."""
     for number, proc_ranges in stimulus.jobs:
         cluster = draft.state.clusters.get(number)
         if cluster is None:

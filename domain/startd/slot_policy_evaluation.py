@@ -127,7 +127,7 @@ def policy_of(draft: Draft[ExecutionPoint], slot: Slot) -> SlotPolicyEvaluation:
 
 def show_ad(draft: Draft[ExecutionPoint], message: ShowAd) -> ClassAd:
     """Return a slot's ad as matching sees it: with the dynamic attributes that Requirements and Start read, and those
-    in ``also``. While the machine drains, START is the drain's expression."""
+    in ``additional_names``. While the machine drains, START is the drain's expression."""
     policy = policy_of(draft, draft.state.slots[message.slot])
     ad = policy.match_ads.get(message.additional_names)
     if ad is None:

@@ -50,10 +50,10 @@ class Death(NamedTuple):
 @frozen
 class JobRun:
     """A run of a job: the job had the slot from ``began`` to ``ended`` (microseconds; for a running job, the last known
-    instant). ``cause`` is why it was evicted, and ``said`` is the reason in the record. ``position`` and ``stimulus``
-    are those of the event that reports the end. Unknown names are empty. In an imported log, ``begun`` is the location
-    of the record of the start, ``ends`` are the locations of all records of the end, and ``death`` is the daemon's
-    death that ended the run."""
+    instant). ``cause`` is why it was evicted, and ``reason_text`` is the reason in the record. ``position`` and
+    ``stimulus`` are those of the event that reports the end. Unknown names are empty. In an imported log, ``begun`` is
+    the location of the record of the start, ``ends`` are the locations of all records of the end, and ``death`` is the
+    daemon's death that ended the run."""
 
     job: str
     user: str
