@@ -24,7 +24,7 @@ _READ = 1 << 20
 MOST_UNSENT = 64 << 20  #: unread bytes after which the other end is considered disconnected
 
 
-class Lines:
+class JsonLineConnection:
     """The lines received and sent on a connection; each is a JSON object."""
 
     def __init__(self, connection: socket.socket) -> None:

@@ -70,18 +70,20 @@ class ArchiveFold:
             self._fold_history(position, event)
 
     def _fold_history(self, position: int, event: AdsKept) -> None:
-        from ..domain.imported.packed_ads import index
+        from ..domain.imported.packed_ads import index_of_event
 
-        index_row = index(event)
+        index_row = index_of_event(event)
         users, owners, groups = index_row.texts("user"), index_row.texts("owner"), index_row.texts("group")
         accounts = [self._account(*names) for names in zip(users, owners, groups, strict=True)]
-        jobs = list(zip(index_row.wholes("cluster"), index_row.wholes("proc"), index_row.wholes("qdate"), strict=True))
+        jobs = list(
+            zip(index_row.integers("cluster"), index_row.integers("proc"), index_row.integers("qdate"), strict=True)
+        )
         cpu = [
             user + system
-            for user, system in zip(index_row.micros("user_cpu"), index_row.micros("sys_cpu"), strict=True)
+            for user, system in zip(index_row.microseconds("user_cpu"), index_row.microseconds("sys_cpu"), strict=True)
         ]
-        used = list(zip(index_row.micros("wall"), cpu, index_row.micros("slot_time"), strict=True))
-        leave_times = index_row.wholes("left")
+        used = list(zip(index_row.microseconds("wall"), cpu, index_row.microseconds("slot_time"), strict=True))
+        leave_times = index_row.integers("left")
         order = list(range(event.count))
         if leave_times and leave_times[0] > leave_times[-1]:  # condor_history prints the latest job first
             order.reverse()

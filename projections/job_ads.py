@@ -58,7 +58,7 @@ class ClusterAds:
         hidden = without.intersection(self.attributes)
         ad = self._ads.get(hidden)
         if ad is None:
-            ad = self._ads[hidden] = ad_of({k: v for k, v in self.attributes.items() if k not in hidden})
+            ad = self._ads[hidden] = ad_from_texts({k: v for k, v in self.attributes.items() if k not in hidden})
         return ad
 
 
@@ -106,7 +106,7 @@ def set_attributes(ad: ClassAd, texts: Attributes) -> None:
                 ad[name] = value
 
 
-def ad_of(texts: Attributes) -> ClassAd:
+def ad_from_texts(texts: Attributes) -> ClassAd:
     """Return the ad with these attributes."""
     from ..domain.classad import ClassAd
 
@@ -132,7 +132,14 @@ def ads(clusters: Clusters, job_range: ProcRange, backwards: bool = False) -> It
     for proc in reversed(procs) if backwards else procs:
         ad = ClassAd(chained=common)
         if variants is not None:
-            set_attributes(ad, {key: cell for key, cell in attributes(variants.of(proc)).items() if key not in changes})
+            set_attributes(
+                ad,
+                {
+                    key: cell
+                    for key, cell in attributes(variants.attributes_of_proc(proc)).items()
+                    if key not in changes
+                },
+            )
         ad["ProcId"] = proc
         ad["GlobalJobId"] = global_id(pool, job_range.cluster, proc, qdate)
         yield ad

@@ -82,7 +82,7 @@ class Columns:
         if name not in changes and cluster.variants is not None:
             texts = self._variants(cluster).get(name)
             if texts is not None:
-                return self._varied(name, texts[job_range.first : job_range.last + 1], job_range)
+                return self._varied_texts(name, texts[job_range.first : job_range.last + 1], job_range)
         _, text = changes.get(name) or cluster.attributes.get(name) or ("", "")
         value = literal(text) if text else UNDEFINED
         return self._evaluated(name, job_range, cluster) if value is None else value
@@ -103,7 +103,7 @@ class Columns:
             self._unpacked = number, {name.lower(): texts for name, texts in columns.items()}
         return self._unpacked[1]
 
-    def _varied(self, name: str, texts: Sequence[str], job_range: ProcRange) -> list[str]:
+    def _varied_texts(self, name: str, texts: Sequence[str], job_range: ProcRange) -> list[str]:
         values = [literal(text) if text else UNDEFINED for text in texts]
         if None not in values:
             return values  # type: ignore[return-value]

@@ -74,13 +74,13 @@ class _Texts:
         self._written: dict[int, tuple[Changes, str]] = {}
         """Encoded changes, by the id of the changes; holding the changes here prevents reuse of the id."""
 
-    def read(self, text: str) -> Changes:
+    def parse(self, text: str) -> Changes:
         decoded = self._known.get(text)
         if decoded is None:
             decoded = self._known[text] = _decode(text)
         return decoded
 
-    def write(self, changes: Changes) -> str:
+    def format(self, changes: Changes) -> str:
         encoded = self._written.get(id(changes))
         if encoded is None:
             encoded = self._written[id(changes)] = changes, _encode(changes).decode()
@@ -109,7 +109,7 @@ class _QueuedCluster:
             self._ad = _decode(row[0]) if row else {}
         return self._ad
 
-    def add(self, job_range: QueuedRange) -> None:
+    def add_range(self, job_range: QueuedRange) -> None:
         self.end_bulk()
         self._ranges[job_range.first] = job_range
         self._firsts.insert(bisect_left(self._firsts, job_range.first), job_range.first)
@@ -117,7 +117,7 @@ class _QueuedCluster:
     def _load(self, first: int, last: int, status: int, slot: str, changes: str) -> None:
         if first not in self._stored:  # otherwise it is already loaded
             self._stored.add(first)
-            self.add(QueuedRange(first, last, status, slot, self._texts.read(changes), altered=False))
+            self.add_range(QueuedRange(first, last, status, slot, self._texts.parse(changes), altered=False))
 
     def _known(self, proc: int) -> QueuedRange | None:
         index = bisect_right(self._firsts, proc) - 1
@@ -140,7 +140,7 @@ class _QueuedCluster:
         """Split the range that contains both `proc` and the process before it, if there is one."""
         job_range = self._range_of(proc)
         if job_range is not None and job_range.first < proc:
-            self.add(QueuedRange(proc, job_range.last, job_range.status, job_range.slot, job_range.changes))
+            self.add_range(QueuedRange(proc, job_range.last, job_range.status, job_range.slot, job_range.changes))
             job_range.last, job_range.altered = proc - 1, True
 
     def split_off(self, proc: int) -> QueuedRange | None:
@@ -151,7 +151,7 @@ class _QueuedCluster:
         self._split_before(proc + 1)
         return self._ranges[proc]
 
-    def drop(self, proc: int) -> None:
+    def remove_proc(self, proc: int) -> None:
         """Remove the range of this process, after ``single`` has split it from its neighbours."""
         del self._ranges[proc]
         del self._firsts[bisect_left(self._firsts, proc)]
@@ -212,10 +212,10 @@ class _QueuedCluster:
         end time ``at``."""
         from .bulk_ranges import BulkRanges, RangeValues
 
-        def changed(values: RangeValues) -> tuple[RangeValues, bool]:
-            queued = QueuedRange(0, 0, values.status, values.slot, self._texts.read(values.changes))
+        def apply_change(values: RangeValues) -> tuple[RangeValues, bool]:
+            queued = QueuedRange(0, 0, values.status, values.slot, self._texts.parse(values.changes))
             stays = change(queued)
-            return RangeValues(queued.status, queued.slot, self._texts.write(queued.changes)), stays
+            return RangeValues(queued.status, queued.slot, self._texts.format(queued.changes)), stays
 
         if self._bulk is None:
             deleted: list[tuple[int, int]] = []
@@ -224,9 +224,9 @@ class _QueuedCluster:
             store(self._connection, deleted, rows)
             self._ranges, self._firsts, self._stored, self._new = {}, [], set(), False
             self._bulk = BulkRanges(
-                self._connection, self._id, lambda text: tuple(sorted(self._texts.read(text).items()))
+                self._connection, self._id, lambda text: tuple(sorted(self._texts.parse(text).items()))
             )
-        self._bulk.change(ranges, changed, at)
+        self._bulk.change(ranges, apply_change, at)
 
     def end_bulk(self) -> None:
         """Write the ranges that are held as arrays into the table."""
@@ -243,7 +243,7 @@ class _QueuedCluster:
                 deleted.append((self._id, first))
         for job_range in self._ranges.values():
             if job_range.altered:
-                changes = self._texts.write(job_range.changes)
+                changes = self._texts.format(job_range.changes)
                 rows.append((self._id, job_range.first, job_range.last, job_range.status, job_range.slot, changes))
 
 
@@ -334,7 +334,7 @@ class QueueFold:
         if event.factory:
             self._factories[event.cluster] = Factory()
         else:
-            cluster.add(QueuedRange(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
+            cluster.add_range(QueuedRange(0, event.count - 1, STATUS_NUMBERS[event.status], "", {}))
 
     def _factory(self, id: int) -> Factory:
         factory = self._factories.get(id)
@@ -349,7 +349,7 @@ class QueueFold:
         changes = dict(factory.changes)
         fold_job(changes, cluster.ad, event)
         for first, last in event.procs:
-            cluster.add(QueuedRange(first, last, STATUS_NUMBERS[event.status], "", changes))
+            cluster.add_range(QueuedRange(first, last, STATUS_NUMBERS[event.status], "", changes))
             factory.materialized = last + 1
 
     def on_factory_moved(self, position: int, event: e.FactoryTransitioned) -> None:
@@ -372,10 +372,14 @@ class QueueFold:
             return True
 
         self._change(event, edit)
-        if isinstance(event, e.JobsEdited) and event.procs and event.procs[-1][1] >= self._materialized(event.cluster):
+        if (
+            isinstance(event, e.JobsEdited)
+            and event.procs
+            and event.procs[-1][1] >= self._materialized_count(event.cluster)
+        ):
             self._factory(event.cluster).changes.update(event.changes)
 
-    def _materialized(self, id: int) -> float:
+    def _materialized_count(self, id: int) -> float:
         """Return the number of jobs that a cluster's factory has materialized, or infinity if it has no factory."""
         factory = self._factories.get(id)
         if factory is None and self._connection.execute(_FACTORY, (id,)).fetchone() is None:
@@ -389,16 +393,16 @@ class QueueFold:
         cluster = self._cluster(event.cluster)
         fold = _EventFold(cluster.ad, event)
 
-        def changed(job_range: QueuedRange) -> bool:
+        def apply_change(job_range: QueuedRange) -> bool:
             return change(job_range, fold(job_range.changes))
 
         if len(event.procs) >= MANY_RANGES:
             self._write_ended()
-            cluster.change_many(event.procs, changed, event.at)
+            cluster.change_many(event.procs, apply_change, event.at)
             return []
         if len(event.procs) >= _SEVERAL:
-            return cluster.change_all(event.procs, changed)
-        return [queued for first, last in event.procs for queued in cluster.change(first, last, changed)]
+            return cluster.change_all(event.procs, apply_change)
+        return [queued for first, last in event.procs for queued in cluster.change(first, last, apply_change)]
 
     def _fold_single(self, event: e.JobActivated | _RunEvent | e.JobExited) -> QueuedRange | None:
         cluster = self._cluster(event.cluster)
@@ -425,12 +429,12 @@ class QueueFold:
         if event.target:
             job_range.status = STATUS_NUMBERS[event.target]
         if event.left and job_range.status in _TERMINAL:
-            self._clusters[event.cluster].drop(event.proc)
+            self._clusters[event.cluster].remove_proc(event.proc)
             self._end(event, [job_range])
 
     def _end(self, event: e.JobsTransitioned | e.JobExited, job_ranges: list[QueuedRange]) -> None:
         self._ended += [
-            (None, event.cluster, ended.first, ended.last, ended.status, event.at, self._texts.write(ended.changes))
+            (None, event.cluster, ended.first, ended.last, ended.status, event.at, self._texts.format(ended.changes))
             for ended in _merged(job_ranges)
         ]
 

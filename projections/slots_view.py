@@ -37,7 +37,7 @@ decode_slot: Callable[[str], Slot] = _decoder(Slot)
 
 
 def _text(record: Machine | Slot | dict[str, str]) -> str:
-    return msgspec.json.encode(record, enc_hook=SlotAd.plain).decode()
+    return msgspec.json.encode(record, enc_hook=SlotAd.as_plain_dict).decode()
 
 
 @define

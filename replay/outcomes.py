@@ -54,19 +54,19 @@ class Outcomes:
     failed: dict[int, ProcessEnd] = field(factory=dict)
     held: dict[int, HoldReason] = field(factory=dict)
 
-    def set(self, procs: Iterable[int], status: str, hold: HoldReason | None = None) -> None:
+    def set_status(self, procs: Iterable[int], status: str, hold: HoldReason | None = None) -> None:
         for proc in procs:
             self.status[proc] = status
             self.held.pop(proc, None)
             if hold is not None:
                 self.held[proc] = hold
 
-    def end(self, proc: int, end: ProcessEnd) -> None:
-        self.set((proc,), "failed" if end.failed else "completed")
+    def add_end(self, proc: int, end: ProcessEnd) -> None:
+        self.set_status((proc,), "failed" if end.failed else "completed")
         if end.failed:
             self.failed[proc] = end
 
-    def first(self, status: str) -> int | None:
+    def first_job(self, status: str) -> int | None:
         """Return the first job with a status: the earliest failed or held job, or else the lowest number."""
         procs_by_status: dict[str, Iterable[int]] = {"failed": self.failed, "held": self.held}
         return next((proc for proc in procs_by_status.get(status, self.status) if self.status[proc] == status), None)
@@ -114,17 +114,17 @@ def outcomes_of(events: Iterable[e.Event]) -> Outcomes:
     results = Outcomes()
     for event in events:
         if isinstance(event, e.ClusterSubmitted):
-            results.set(range(event.count), event.status.lower(), _hold_reason(event.status, event.ad))
+            results.set_status(range(event.count), event.status.lower(), _hold_reason(event.status, event.ad))
         elif isinstance(event, e.JobsTransitioned):
             if event.target != LEFT:  # leaving the queue is not an outcome: the previous one remains
                 procs = (proc for first, last in event.procs for proc in range(first, last + 1))
-                results.set(procs, event.target.lower(), _hold_reason(event.target, event.changes))
+                results.set_status(procs, event.target.lower(), _hold_reason(event.target, event.changes))
         elif isinstance(event, e.JobActivated):
-            results.set((event.proc,), "running")
+            results.set_status((event.proc,), "running")
         elif isinstance(event, e.JobExited) and event.target == "Completed":
-            results.end(event.proc, ProcessEnd(event.code, event.signal))
+            results.add_end(event.proc, ProcessEnd(event.code, event.signal))
         elif isinstance(event, e.JobExited) and event.target:
-            results.set((event.proc,), event.target.lower(), _hold_reason(event.target, event.changes))
+            results.set_status((event.proc,), event.target.lower(), _hold_reason(event.target, event.changes))
     return results
 
 

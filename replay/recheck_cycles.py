@@ -92,16 +92,16 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
     return result
 
 
-def _repeat_poll(result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
+def _repeat_poll(rechecked: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent]) -> None:
     for position, logged in group:
         if isinstance(logged, e.DefragPolled):
-            result.polls += 1
+            rechecked.polls += 1
             try:
                 first_difference = next(_poll_differs(state, group, logged), None)
             except Exception as error:  # an edited log can say anything
                 first_difference = "the poll", "was held", _failure_text(error)
             if first_difference is not None:
-                _note_difference(result, position, logged.at, first_difference)
+                _note_difference(rechecked, position, logged.at, first_difference)
             return
 
 
@@ -139,10 +139,10 @@ def repeat_cycle(state: State, at: int, stimulus: str, offset: int, negotiator: 
     )
 
 
-def _note_difference(result: RecheckedCycles, position: int, at: int, difference: Difference) -> None:
-    result.differing += 1
-    if len(result.differences) < MOST:
-        result.differences.append(RecheckDifference(position, at, *difference))
+def _note_difference(rechecked: RecheckedCycles, position: int, at: int, difference: Difference) -> None:
+    rechecked.differing += 1
+    if len(rechecked.differences) < MOST:
+        rechecked.differences.append(RecheckDifference(position, at, *difference))
 
 
 def _begin_position(group: Sequence[e.LoggedEvent]) -> int:
@@ -164,7 +164,7 @@ class _Zones:
 
 
 def _repeat_group(
-    result: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
+    rechecked: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
 ) -> Sequence[e.LoggedEvent]:
     """Repeat a cycle on the state before it, and compare the two. Return the events to fold."""
     position, first_event = group[0]
@@ -173,9 +173,9 @@ def _repeat_group(
     if logged is not None:
         position, zones.offset, zones.rules = cycles[0][0], logged.offset, logged.rules
     if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, Caches()).tree.has_groups not in _RULES:
-        result.others += logged is not None
+        rechecked.others += logged is not None
         return group
-    result.taken += 1
+    rechecked.taken += 1
     repeated = None
     try:
         negotiator = _negotiator_of(group)
@@ -184,14 +184,14 @@ def _repeat_group(
         differences: Iterator[Difference] = iter([("the cycle", "was held", _failure_text(error))])
     else:
         if logged is not None and repeated.held is not None and logged.rules != repeated.held.rules:
-            result.taken, result.others = result.taken - 1, result.others + 1
+            rechecked.taken, rechecked.others = rechecked.taken - 1, rechecked.others + 1
             return group
         differences = _cycle_differences(
             group, logged, repeated, recorded=logged is not None or zones.offset is not None
         )
     first_difference = next(differences, None)
     if first_difference is not None:
-        _note_difference(result, position, first_event.at, first_difference)
+        _note_difference(rechecked, position, first_event.at, first_difference)
     if first_difference is None or logged is None or repeated is None or repeated.held is None:
         return group
     if logged.matches != repeated.held.matches:

@@ -185,7 +185,7 @@ class VirtualWorld(World):
                 continue
             transfers = bool(launch.slot_ad) and launch.job_ad.get("ShouldTransferFiles") == '"YES"'
             if transfers:
-                self._started.append(self._transferred(launch.key, "input"))
+                self._started.append(self._transfer_stimulus(launch.key, "input"))
             self._started.append(
                 ActivationStarted(
                     f"start-{launch.key}", launch.key, 10_000 + len(self.started_keys), f"dir_{launch.key}", self.clock
@@ -194,7 +194,7 @@ class VirtualWorld(World):
             self.occupy(launch.key, launch.slot, behaviour)
             self._runs[launch.key].transfers = transfers
 
-    def _transferred(self, key: str, direction: str) -> Transferred:
+    def _transfer_stimulus(self, key: str, direction: str) -> Transferred:
         """Return a completed transfer: in virtual time, transfers are instantaneous."""
         return Transferred(f"transfer-{key}-{direction}", key, direction, self.clock, self.clock)
 
@@ -280,7 +280,7 @@ class VirtualWorld(World):
         if self._started:
             stimuli, self._started = self._started, stimuli
             return stimuli
-        next_at = self.next()
+        next_at = self.next_instant()
         if next_at is None or (until is not None and next_at > until):
             if until is not None:
                 self.clock = max(self.clock, until)
@@ -293,11 +293,11 @@ class VirtualWorld(World):
             run = self._runs.pop(key)
             self._set_load(run, 0.0)
             if run.transfers and run.killed_by is None and not run.behaviour.lost:
-                stimuli.append(self._transferred(key, "output"))
+                stimuli.append(self._transfer_stimulus(key, "output"))
             stimuli += run.ends or [self._end(key, run)]
         return stimuli
 
-    def next(self) -> int | None:
+    def next_instant(self) -> int | None:
         """Return the instant of the next job's end or scheduled stimulus, or None."""
         end = self._next_end()
         if not self._planned:

@@ -42,7 +42,7 @@ from typing import IO, Any, NoReturn, TextIO
 
 DEVNULL, PIPE, STDOUT = subprocess.DEVNULL, subprocess.PIPE, subprocess.STDOUT
 PATH = Path(__file__).resolve().parent.parent / ".path"
-SUPERVISOR = PATH / "poolbook/adapters/machine/execution/supervisor/run.py"
+SUPERVISOR = PATH / "poolbook/adapters/machine/execution/supervisor/launch_program.py"
 SERVERS: set[int] = set()  #: the servers that this process has started, which stay for all tests
 _PR_SET_DUMPABLE = 4  #: see prctl(2)
 _NUMBER = struct.Struct("i")

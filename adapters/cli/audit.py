@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from ...replay.narration.formatting import counted, instant, interval, iso, shortened
+from ...replay.narration.formatting import counted, instant, interval, iso, shorten_text
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
-from ..condor_tools.terminal import folded, print_colored, visible, width_of
+from ..condor_tools.terminal import as_one_line, print_colored, width_of, wrap_text
 from ..stores.location import safe_url
 from .common import selected_log
 from .time_window import local_timezone
@@ -54,9 +54,9 @@ def audit(argv: Sequence[str]) -> int:
             safe_url(url), result, local_timezone(), None if arguments.has("all") else MAX_FINDINGS
         )
         width = width_of()
-        print_colored(folded(first, width))
+        print_colored(wrap_text(first, width))
         for line in details:
-            print(folded(visible(line), width, _INDENT))
+            print(wrap_text(as_one_line(line), width, _INDENT))
     return 0 if result.sound else 1
 
 
@@ -201,7 +201,7 @@ def _file_and_line(file: str, line: int) -> str:
 
 def _unreadable_record_lines(audit: Audit, zone: tzinfo, limit: int | None) -> Iterator[str]:
     refused_records = (
-        [f"[{_file_and_line(r.file, r.line)}]  {r.words}: {shortened(r.text, 80)}"] for r in audit.quarantined
+        [f"[{_file_and_line(r.file, r.line)}]  {r.words}: {shorten_text(r.text, 80)}"] for r in audit.quarantined
     )
     yield from _titled_section("unreadable records", len(audit.quarantined), refused_records, limit)
 
@@ -233,12 +233,12 @@ def as_json(name: str, audit: Audit) -> dict[str, object]:
     """Return the whole audit, with times in ISO 8601 (UTC) and null for unknown times."""
     from attrs import asdict
 
-    def written(_: object, field: Attribute[Any] | None, value: Any) -> Any:
+    def as_plain_value(_: object, field: Attribute[Any] | None, value: Any) -> Any:
         if field is None or field.name not in _TIME_FIELDS:
             return value
         return iso(value) if value or field.name == "at" else None
 
-    values = asdict(audit, value_serializer=written) | {
+    values = asdict(audit, value_serializer=as_plain_value) | {
         "log": name,
         "verdict": audit.verdict,
         "sources": [{"file": file, "kind": kind, "lines": lines} for file, kind, lines in audit.sources],

@@ -113,7 +113,7 @@ def _sending_request(request: str) -> _VerbFunction:
 
 
 def _printing_attribute(request: str) -> _VerbFunction:
-    def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
+    def print_attribute(proxy: Proxy, arguments: Sequence[str]) -> int:
         try:
             value = proxy.request_data(request, *arguments)
         except _ChirpFailed as error:
@@ -123,23 +123,23 @@ def _printing_attribute(request: str) -> _VerbFunction:
         print(os.fsdecode(value))
         return 0
 
-    return printed
+    return print_attribute
 
 
 def _printing_file_status(request: str, names: Sequence[str]) -> _VerbFunction:
-    def printed(proxy: Proxy, arguments: Sequence[str]) -> int:
+    def print_file_status(proxy: Proxy, arguments: Sequence[str]) -> int:
         for name, value in zip(names, proxy.request_numbers(request, *arguments), strict=False):
             print(f"{name}: {time.ctime(value) if name.endswith('time') else value}")
         return 0
 
-    return printed
+    return print_file_status
 
 
 def _request_chosen_by_option(option: str, plain_request: str, other: str) -> _VerbFunction:
-    def asked(proxy: Proxy, arguments: Sequence[str]) -> int:
+    def send_request(proxy: Proxy, arguments: Sequence[str]) -> int:
         return proxy.ask(other, *arguments[1:]) if arguments[0] == option else proxy.ask(plain_request, *arguments)
 
-    return asked
+    return send_request
 
 
 def _fetch(proxy: Proxy, arguments: Sequence[str]) -> int:

@@ -33,7 +33,7 @@ class CommandOutput(NamedTuple):
     err: str
     exit_code: int
 
-    def printed(self) -> int:
+    def print_all(self) -> int:
         sys.stdout.write(self.out)
         sys.stderr.write(self.err)
         return self.exit_code
@@ -146,10 +146,10 @@ def display_context(name: str = "") -> CellContext:
 def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "", code: int = 1) -> str:
     """Return the log of the named pool. Raise ``ToolEnded`` if -addr is not a valid address, or if -name or -pool names
     another pool; the message is then ``unknown`` or ``no_pool_text``, with ``{name}`` replaced by that name."""
-    for option in arguments.every("addr"):
+    for option in arguments.all_given("addr"):
         if error_text := _address_error(called_tool(), "addr", option.values[0]):
             raise ToolEnded(1, f"{error_text}\n")
-    for option in arguments.every("name", "pool"):
+    for option in arguments.all_given("name", "pool"):
         if not is_this_pool(option.values[0]):
             no_such = no_pool_text if no_pool_text and option.name == "pool" else unknown
             raise ToolEnded(code, no_such.format(name=option.values[0]))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
-from ..condor_tools.tool_options import ToolEnded, read, tool, version
+from ..condor_tools.tool_options import ToolEnded, parse_tool_arguments, tool, version
 from ..machine.host import host_name, user_name
 from .common import pool_log
 
@@ -84,7 +84,12 @@ def _print_values(settings: Configuration, arguments: Arguments) -> int:
             entries[name] = _json_entry(settings, name, value or "")
         elif arguments.has("verbose"):
             print(
-                "\n".join([*(_lines_with_source(settings, name, value) if settings.raw(name) is not None else ()), ""])
+                "\n".join(
+                    [
+                        *(_lines_with_source(settings, name, value) if settings.raw_value(name) is not None else ()),
+                        "",
+                    ]
+                )
             )
         elif value:
             print(value)
@@ -96,7 +101,7 @@ def _print_values(settings: Configuration, arguments: Arguments) -> int:
 def _suggestion(settings: Configuration, name: str) -> str:
     from ...domain.config import is_known, similar_setting
 
-    similar_name = similar_setting(name) if settings.raw(name) is None and not is_known(name) else None
+    similar_name = similar_setting(name) if settings.raw_value(name) is None and not is_known(name) else None
     return "" if similar_name is None else f"; did you mean {similar_name}?"
 
 
@@ -105,7 +110,7 @@ def _json_entry(settings: Configuration, name: str, value: str) -> dict[str, obj
     return {
         "name": settings.original_name(name),
         "value": value,
-        "raw": settings.raw(name),
+        "raw": settings.raw_value(name),
         "default": settings.default(name),
         "file": source.file,
         "line": source.line,
@@ -114,7 +119,9 @@ def _json_entry(settings: Configuration, name: str, value: str) -> dict[str, obj
 
 
 def _selected_value_reader(settings: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
-    return settings.raw if arguments.has("raw") else settings.default if arguments.has("default") else settings.get
+    return (
+        settings.raw_value if arguments.has("raw") else settings.default if arguments.has("default") else settings.get
+    )
 
 
 def _lines_with_source(settings: Configuration, name: str, value: str | None) -> Iterator[str]:
@@ -125,7 +132,7 @@ def _lines_with_source(settings: Configuration, name: str, value: str | None) ->
 
 def source_lines(settings: Configuration, name: str) -> Iterator[str]:
     """Yield the source of a setting and its raw text, in the format of ``condor_config_val -verbose``."""
-    raw_text, spelling = settings.raw(name) or "", settings.original_name(name)
+    raw_text, spelling = settings.raw_value(name) or "", settings.original_name(name)
     yield f" # at: {settings.source(name)}"
     if "\n" in raw_text:
         yield " # raw: "
@@ -154,7 +161,7 @@ def _print_dump(settings: Configuration, arguments: Arguments) -> int:
         )
         return 0
     for name in names:
-        raw_text = settings.raw(name) or ""
+        raw_text = settings.raw_value(name) or ""
         print("\n".join(setting_lines(name, _value_or_error(settings, name) if is_expanded else raw_text)))
         if arguments.has("verbose"):
             print(f" # at: {settings.source(name)}")
@@ -194,7 +201,7 @@ def _print_summary(settings: Configuration, arguments: Arguments) -> int:
     for file, names in settings_by_file.items():
         print(f"#\n# from {file}\n#")
         for name in names:
-            print("\n".join(setting_lines(name, settings.raw(name) or "")))
+            print("\n".join(setting_lines(name, settings.raw_value(name) or "")))
     if not settings_by_file:
         print("# nothing is set: all settings have their defaults; `poolbook config -dump` lists them")
     return 0
@@ -229,7 +236,7 @@ _DAEMONS = ("master", "schedd", "startd", "collector", "negotiator")
 
 
 def config_val(argv: Sequence[str]) -> int:
-    arguments = read(TOOL, argv)
+    arguments = parse_tool_arguments(TOOL, argv)
     if arguments.has("owner", "tilde"):
         print(user_name() if arguments.has("owner") else pwd.getpwnam(user_name()).pw_dir)
         return 0
@@ -241,7 +248,7 @@ def config_val(argv: Sequence[str]) -> int:
     from ..stores.log_paths import log_paths
 
     folder = log_paths(url).folder.absolute()
-    daemon = arguments.chosen(*_DAEMONS) or "tool"
+    daemon = arguments.last_name(*_DAEMONS) or "tool"
     try:
         settings = load(
             arguments.values("root-config"),
@@ -250,7 +257,7 @@ def config_val(argv: Sequence[str]) -> int:
             detected={"LOCAL_DIR": str(folder)},
         )
         exit_code = _print_tool_output(settings, arguments)
-        _write_printed_files(settings, arguments, url, folder)
+        _create_files_at_printed_paths(settings, arguments, url, folder)
         return exit_code
     except ConfigError as problem:
         raise ToolEnded(1, f"condor_config_val: {problem}\n") from None
@@ -273,7 +280,7 @@ def _print_tool_output(settings: Configuration, arguments: Arguments) -> int:
     return _print_tool_values(settings, arguments)
 
 
-def _write_printed_files(settings: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
+def _create_files_at_printed_paths(settings: Configuration, arguments: Arguments, url: str, folder: Path) -> None:
     """Write the history file if its path or a parent directory was printed, because a caller may read it next. Warn
     about printed files that Poolbook does not write."""
     from ...domain.coverage.settings import describe_effect
@@ -302,7 +309,7 @@ def _print_expanded_macros(settings: Configuration, arguments: Arguments) -> int
     option = arguments.last("macro")
     as_path = option is not None and (option.qualifier or "").startswith("path")
     for word in arguments.words:
-        value = settings.expanded(word)
+        value = settings.expand_text(word)
         # Like HTCondor, collapse repeated slashes after the first letter.
         print(value[:1] + re.sub("/+", "/", value[1:]) if as_path else value)
     return 0
@@ -349,11 +356,13 @@ def _print_tool_dump(settings: Configuration, arguments: Arguments) -> int:
         except re.error:
             continue
         for name in filter(pattern_regex.search, settings.all_names()):
-            read_value = settings.default if arguments.has("default") else settings.get if is_expanded else settings.raw
+            read_value = (
+                settings.default if arguments.has("default") else settings.get if is_expanded else settings.raw_value
+            )
             print("\n".join(setting_lines(settings.original_name(name), read_value(name) or "")))
             if is_verbose:
                 print(f" # at: {settings.source(name)}")
-                print(f" # raw: {settings.raw(name)}" if is_expanded else f" # expanded: {settings.get(name)}")
+                print(f" # raw: {settings.raw_value(name)}" if is_expanded else f" # expanded: {settings.get(name)}")
                 if settings.default(name):
                     print(f" # default: {settings.default(name)}")
     if not is_verbose:
@@ -368,5 +377,5 @@ def _tool_summary(settings: Configuration) -> int:
         print(f"\n#\n# from {file}\n#")
         for name in settings.names():
             if settings.source(name).file == file:
-                print("\n".join(setting_lines(settings.original_name(name), settings.raw(name) or "")))
+                print("\n".join(setting_lines(settings.original_name(name), settings.raw_value(name) or "")))
     return 0

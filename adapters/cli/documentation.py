@@ -12,7 +12,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from ..condor_tools.options import Help, Option, ToolError, ToolSyntax, UsageError, command_table, parse, synopsis
-from ..condor_tools.terminal import folded, width_of
+from ..condor_tools.terminal import width_of, wrap_text
 from .main import COMMANDS, PREFIX, RENAMED_TOOLS, command_named
 
 DOCS_FOLDER = Path(__file__).resolve().parents[2] / "docs"
@@ -40,7 +40,7 @@ def doc(argv: Sequence[str]) -> int:
     elif sys.stdout.isatty():
         import pydoc
 
-        pydoc.pager(folded(path.read_text(encoding="utf-8"), width_of()))
+        pydoc.pager(wrap_text(path.read_text(encoding="utf-8"), width_of()))
     else:
         print(path.read_text(encoding="utf-8"), end="")
     return 0

@@ -176,13 +176,13 @@ def _status(arguments: argparse.Namespace, print_line: Callable[[str], object]) 
         print_line(line)
 
 
-def _print_file(name: str) -> Callable[[argparse.Namespace, Callable[[str], object]], None]:
-    def printed(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
+def _job_file_printer(name: str) -> Callable[[argparse.Namespace, Callable[[str], object]], None]:
+    def print_file(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
         ad = _queued_or_completed_job(arguments, print_line)
         path = os.path.join(str(ad.eval("Iwd")), str(ad.eval(name)) if name in ad else "")
         print(read_text(path, "replace"))
 
-    return printed
+    return print_file
 
 
 def _resources(arguments: argparse.Namespace, print_line: Callable[[str], object]) -> None:
@@ -202,9 +202,9 @@ def _resources(arguments: argparse.Namespace, print_line: Callable[[str], object
 _ACTIONS: Final[dict[str, Callable[[argparse.Namespace, Callable[[str], object]], None]]] = {
     "submit": _submit,
     "status": _status,
-    "out": _print_file("Out"),
-    "err": _print_file("Err"),
-    "log": _print_file("UserLog"),
+    "out": _job_file_printer("Out"),
+    "err": _job_file_printer("Err"),
+    "log": _job_file_printer("UserLog"),
     "resources": _resources,
 }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from attrs import asdict
 
-from ...replay.narration.formatting import counted, instant, shortened
+from ...replay.narration.formatting import counted, instant, shorten_text
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, parse
 from ..condor_tools.terminal import ProgressLine
 from ..stores.location import safe_url
@@ -40,8 +40,8 @@ def import_folders(argv: Sequence[str]) -> int:
     line = ProgressLine(0.2, _PROGRESS_INTERVAL)
 
     def tell(path: str, done_bytes: int, total: int, events: int) -> None:
-        if line.due():
-            line.tell(f"{100 * done_bytes // max(1, total):3d} %  {events:,} events  {path}")
+        if line.is_due():
+            line.show_text(f"{100 * done_bytes // max(1, total):3d} %  {events:,} events  {path}")
 
     with _report_unreadable_input(IMPORT), _open_import(IMPORT, arguments) as session:
         result = session.run(None if as_json else tell)
@@ -155,7 +155,7 @@ def _print_result(url: str, result: ImportResult) -> None:
         print("\nUnreadable records (`poolbook audit` lists all):")
         for event in result.refused[:SHOWN_REJECTIONS]:
             where = f"{result.paths.get(event.source, '')}:{event.line}"
-            print(f"  {where}: {event.words}{': ' if event.text else ''}{shortened(event.text, 80)}")
+            print(f"  {where}: {event.words}{': ' if event.text else ''}{shorten_text(event.text, 80)}")
     if not result.counts:
         kinds = ", ".join(kind.name for kind in KINDS.values())
         print(

@@ -16,7 +16,7 @@ from ...domain.ports.action_results import ActionResult
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, read_job_id, select
 from ..condor_tools.options import Arguments, UsageError, command_table, parse, sections
 from ..condor_tools.tool_options import ToolEnded, tool
-from ..condor_tools.tool_options import read as read_words
+from ..condor_tools.tool_options import parse_tool_arguments as read_words
 from ..runtime.pool_client import ask, change_jobs
 from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
 from ..runtime.requests import RequestRefused
@@ -75,7 +75,7 @@ class JobActionRequest(NamedTuple):
     arguments: Arguments
 
 
-def read(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobActionRequest:
+def parse_arguments(command: str, argv: Sequence[str], caller: str = "poolbook ") -> JobActionRequest:
     """Parse a command line.
 
     :param command: the name of a command in ``COMMANDS``
@@ -268,7 +268,7 @@ _SLOT_REQUESTS = {
 
 
 def _change_jobs(command: str, argv: Sequence[str]) -> int:
-    request = read(command, argv, *(["condor_"] if called_tool() else []))
+    request = parse_arguments(command, argv, *(["condor_"] if called_tool() else []))
     kind, url = request.action.kind, selected_log(request.arguments, "name", "pool", "addr")
     options = {"fast": True} if request.arguments.has("fast") else {}
     subcode = {"subcode": request.subcode} if request.subcode else {}
@@ -286,7 +286,7 @@ def _change_jobs(command: str, argv: Sequence[str]) -> int:
         selected_counts = _counts_by_result(
             kind, change_jobs(url, {**body, "selection": request.selection.as_request(*held)})
         )
-    return answer(request, single_results, selected_counts).printed()
+    return answer(request, single_results, selected_counts).print_all()
 
 
 remove = partial(_change_jobs, "rm")

@@ -23,7 +23,7 @@ from ..condor_tools.cells import duration, number, text
 from ..condor_tools.formats import custom_layout, long_text
 from ..condor_tools.layout import Column, Layout, lay_out, layout_lines
 from ..condor_tools.options import Arguments, UsageError
-from ..condor_tools.tool_options import ToolEnded, read, tool
+from ..condor_tools.tool_options import ToolEnded, parse_tool_arguments, tool
 from ..machine.execution.supervisor.sandbox import STREAMS
 from .common import default_log, display_context, job_and_process, job_id, pool_log
 
@@ -36,7 +36,7 @@ _HEADS = ("OWNER", "CLIENT", "SLOT", "JOB", "  RUNTIME", "PID", "JOB_DIR")
 
 
 def who(argv: Sequence[str]) -> int:
-    arguments = read(_WHO_TOOL, argv)
+    arguments = parse_tool_arguments(_WHO_TOOL, argv)
     if arguments.words:
         raise _WHO_TOOL.usage_error("Error: {word} is not a valid argument\n", word=arguments.words[0])
     try:
@@ -99,7 +99,7 @@ _STREAMS: Final = {"Out": STREAMS["stdout"], "Err": STREAMS["stderr"]}
 
 
 def tail(argv: Sequence[str]) -> int:
-    arguments = read(_TAIL_TOOL, argv)
+    arguments = parse_tool_arguments(_TAIL_TOOL, argv)
     byte_limit, is_following = _byte_limit(arguments), arguments.has("f", "follow")
     streams = ["Err"] if arguments.has("stderr") else [] if arguments.has("no-stdout") else ["Out"]
     if not (streams or arguments.words[1:]):
@@ -184,7 +184,7 @@ _HELD: Final = 5  #: the JobStatus of a held job
 
 
 def ssh_to_job(argv: Sequence[str]) -> int:
-    arguments = read(_SSH_TOOL, argv)
+    arguments = parse_tool_arguments(_SSH_TOOL, argv)
     if not arguments.words:
         raise _SSH_TOOL.usage_error("ERROR: You must specify a job!\n\n")
     word, *command = arguments.words

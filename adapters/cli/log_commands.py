@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ...replay.listing import members as listing
 from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
-from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, folded, print_colored, visible, width_of
+from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, as_one_line, print_colored, width_of, wrap_text
 from ..stores.location import safe_url
 from .common import selected_log, suggested_commands
 from .time_window import instant_of, local_timezone, window_of
@@ -21,7 +21,7 @@ from .time_window import instant_of, local_timezone, window_of
 if TYPE_CHECKING:
     from ...domain.events import Event
     from ...domain.ports.log import EventStore
-    from ...replay.narration.sentences import Answer
+    from ...replay.narration.sentences import Explanation
     from ...replay.recheck_cycles import RecheckedCycles
     from ..runtime.log_verification import Verification
 
@@ -64,7 +64,7 @@ def why(argv: Sequence[str]) -> int:
         _print_json_list({"part": part, "log": log_id, **sentence.as_dict()} for part, sentence in sentences_by_part)
         return 0
     for text in (line.text for line in answer.lines if line.code != "see_life" or not arguments.has("verbose")):
-        print_colored(folded(visible(text), width_of(), LINE_INDENT), OUTCOMES if useful_calls else STATES)
+        print_colored(wrap_text(as_one_line(text), width_of(), LINE_INDENT), OUTCOMES if useful_calls else STATES)
     if arguments.has("verbose"):
         _print_history(answer)
     if useful_calls:
@@ -76,20 +76,20 @@ LINE_INDENT = 4
 """The indentation of continuation lines."""
 
 
-def _print_history(answer: Answer) -> None:
+def _print_history(answer: Explanation) -> None:
     from ...replay.narration.sentences import dated_line
 
     print()
     for sentence in answer.life:
         indent = len(instant(sentence.at, local_timezone())) + 2
-        print_colored(folded(visible(dated_line(sentence, local_timezone())), width_of(), indent), STATES)
+        print_colored(wrap_text(as_one_line(dated_line(sentence, local_timezone())), width_of(), indent), STATES)
 
 
 def _suggested_commands(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:
     from ...replay.why.cluster import outcomes
 
     results = outcomes(log, int(cluster), at)
-    first_procs = [(results.first(status), description) for status, description in _FIRST_LINES.items()]
+    first_procs = [(results.first_job(status), description) for status, description in _FIRST_LINES.items()]
     command = f"why -verbose {int(cluster)}"
     calls = [(f"{command}.{proc}", f"the first that {what}") for proc, what in first_procs if proc is not None]
     if not results.status:  # the submission was rejected
@@ -138,8 +138,8 @@ def verify(argv: Sequence[str]) -> int:
     progress = ProgressLine(PROGRESS_INTERVAL)
 
     def tell(position: int, taken_rows: int, last: int) -> None:
-        if progress.due():
-            progress.tell(f"{taken_rows} cycles repeated, up to event {position} of {last}")
+        if progress.is_due():
+            progress.show_text(f"{taken_rows} cycles repeated, up to event {position} of {last}")
 
     verification = Queries(url).verify(arguments.has("decisions"), tell)
     progress.end()
@@ -245,10 +245,10 @@ LIVE_KINDS = frozenset({"match", "no match", "exit"})
 
 def print_line(member: listing.Member, zone: tzinfo, width: int | None, place: str = "") -> None:
     """Print a line of the log, folded to the terminal's width. `place`: where its imported record is."""
-    text = visible(listing.line(member, zone, place))
+    text = as_one_line(listing.line(member, zone, place))
     if width is not None and len(text) > width:  # columns are of no use in lines that are folded
         text = text[:INDENT] + re.sub(r" {2,}", "  ", text[INDENT:])
-    print_colored(folded(text, width, INDENT), STATES)
+    print_colored(wrap_text(text, width, INDENT), STATES)
 
 
 ROUTINE_KINDS = frozenset({"found", "read", "began", "ended", "rejected"})

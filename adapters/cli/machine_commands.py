@@ -77,7 +77,7 @@ def drain(argv: Sequence[str]) -> int:
     if len(given_completions) > 1:
         first, second, *_ = given_completions
         raise UsageError(f"poolbook drain: -{second} conflicts with -{first}: use only one of them")
-    is_quick = arguments.chosen("fast", "quick")
+    is_quick = arguments.last_name("fast", "quick")
     if is_quick and arguments.has("start"):
         message = f"-start is not used with -{is_quick}: only a graceful drain sets START"
         print(f"poolbook drain: {message}", file=sys.stderr)
@@ -86,7 +86,7 @@ def drain(argv: Sequence[str]) -> int:
         arguments,
         "Drain",
         machine,
-        schedule=(arguments.chosen("fast", "quick", "graceful") or "graceful").capitalize(),
+        schedule=(arguments.last_name("fast", "quick", "graceful") or "graceful").capitalize(),
         reason=arguments.value("reason"),
         completion="".join(given_completions).removesuffix("-on-completion"),
         check=arguments.value("check"),
@@ -125,7 +125,7 @@ def off(argv: Sequence[str]) -> int:
     arguments = parse(OFF, argv)
     if len(arguments.words) > 1:
         raise UsageError("poolbook off: specify only one machine")
-    shutdown_kind = (arguments.chosen("peaceful", "graceful", "fast") or "graceful").capitalize()
+    shutdown_kind = (arguments.last_name("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
     answer = _ask_machine(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=shutdown_kind)
     target_names = {name: f"{name} {machine}" if machine else f"local {name}" for name in ("startd", "master")}

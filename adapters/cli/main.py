@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import NamedTuple
 
 from ..condor_tools.options import Help, NotHere, ToolError, UsageError, Version, pair, sections, texts_by_name, usage
-from ..condor_tools.terminal import columns, folded, guard_streams, width_of
+from ..condor_tools.terminal import columns, guard_streams, width_of, wrap_text
 from ..condor_tools.tool_options import ToolEnded, htcondor_message, version
 
 
@@ -92,7 +92,7 @@ _WIDTH = 118
 def overview() -> str:
     width = width_of()
     lines = columns([(name, entry.words) for name, entry in COMMANDS.items()], width)
-    return folded(_FIRST, width) + "\n".join(lines) + "\n" + folded("\n".join(_LAST), width or _WIDTH)
+    return wrap_text(_FIRST, width) + "\n".join(lines) + "\n" + wrap_text("\n".join(_LAST), width or _WIDTH)
 
 
 _NO_POOL = "No pool in this directory yet: start one with `poolbook run job.sub` or `poolbook serve`, or use -log FILE."
@@ -104,7 +104,7 @@ _TOOL_FAILURE_CODES = 1  #: the exit code of HTCondor tools for any failure
 
 
 def _print_safely(text: object) -> None:
-    print(folded(str(text), width_of(sys.stderr)), file=sys.stderr)
+    print(wrap_text(str(text), width_of(sys.stderr)), file=sys.stderr)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from ..condor_tools.options import data_text, texts_by_name
-from ..condor_tools.tool_options import ToolEnded, read, tool
+from ..condor_tools.tool_options import ToolEnded, parse_tool_arguments, tool
 from ..machine.host import CONDOR_VERSION, user_name
 from .common import pool_log
 
@@ -30,7 +30,7 @@ _TABLE_HEAD: Final = "         Instruction Authentication Encryption Integrity D
 
 
 def ping(argv: Sequence[str]) -> int:
-    arguments = read(TOOL, argv)
+    arguments = parse_tool_arguments(TOOL, argv)
     daemon = arguments.value("type", arguments.value("subsystem", "schedd")).lower()
     if daemon not in _TYPES:
         raise ToolEnded(1, f"ERROR: unknown daemon type {daemon!r}: there are {', '.join(_TYPES)}\n")
@@ -38,7 +38,7 @@ def ping(argv: Sequence[str]) -> int:
     levels = {token: _authorization_level(token) for token in tokens}
     url = pool_log(arguments, "ERROR: couldn't locate {name}!\n", "ERROR: unknown host {name}\n")
     user, is_allowed = _user_and_levels(url)
-    form = arguments.chosen("table") or arguments.chosen("verbose") or "plain"
+    form = arguments.last_name("table") or arguments.last_name("verbose") or "plain"
     answer_texts = texts_by_name(data_text("tools", "ping_answers").splitlines())
     if form == "table" and not arguments.has("quiet"):
         print(_TABLE_HEAD)

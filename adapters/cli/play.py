@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..bounded_text import read_input, read_text
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, last_number, parse
-from ..condor_tools.terminal import folded, width_of
+from ..condor_tools.terminal import width_of, wrap_text
 
 if TYPE_CHECKING:
     from ...domain.ports.log import EventStore
@@ -32,13 +32,13 @@ def play(argv: Sequence[str]) -> int:
     if len(arguments.words) != 1:
         raise UsageError("poolbook play: specify one scenario; `poolbook play -help` shows more")
     from ...domain.config import ConfigError
-    from ...replay.scenario import PlayError, read
+    from ...replay.scenario import PlayError, parse_scenario
 
     (name,) = arguments.words
     text = _scenario_text(name)
     log = _new_log(arguments)
     try:
-        return _play(read(text), name, dialect, log, arguments)
+        return _play(parse_scenario(text), name, dialect, log, arguments)
     except PlayError as error:
         where = f"{name}:{error.line}" if error.line else name
         raise ToolError(f"poolbook play: {where}: {error.message}") from None
@@ -110,10 +110,10 @@ class _Lines:
         from ..simulation.runner import lines
 
         for line in lines(self.transcript, entry, quiet=self._quiet):
-            print(folded(line, width_of(), _CONTINUED))
+            print(wrap_text(line, width_of(), _CONTINUED))
 
     def report_result(self, is_good: bool, violations: list[str] | None) -> None:
-        print("\n" * (not self._quiet) + folded("\n".join(self.transcript.summary()), width_of(), _CONTINUED))
+        print("\n" * (not self._quiet) + wrap_text("\n".join(self.transcript.summary()), width_of(), _CONTINUED))
         if violations is not None:
             print("\n".join(["audit: not allowed:", *violations]) if violations else "audit: all events were allowed")
         if not is_good:
@@ -132,10 +132,10 @@ class _Json:
         self._warned: list[dict[str, object]] = []
 
     def report_event(self, entry: PlayEvent) -> None:
-        from ...replay.scenario.transcript import TranscriptEntry, entry_dict
+        from ...replay.scenario.transcript import TranscriptLine, entry_dict
         from ..simulation import FailedExpectation, RefusedStep, StepWarning
 
-        if isinstance(entry, TranscriptEntry):
+        if isinstance(entry, TranscriptLine):
             self._entries.append(entry_dict(entry))
         elif isinstance(entry, RefusedStep):
             self._refused.append({"line": entry.step.line, "words": entry.step.text, "why": entry.why})

@@ -24,7 +24,7 @@ class PrioRequest(NamedTuple):
     arguments: Arguments
 
 
-def read(argv: Sequence[str]) -> PrioRequest:
+def parse_arguments(argv: Sequence[str]) -> PrioRequest:
     """Parse a command line. Raise `UsageError` if no priority or no job is given."""
     steps = [word for at, word in enumerate(argv) if _STEP_PATTERN.fullmatch(word) and not _is_option_value(argv, at)]
     other_words = [
@@ -70,7 +70,7 @@ def prio_output(request: PrioRequest, changed_jobs: Iterable[tuple[ClusterOrJob,
 
 
 def prio(argv: Sequence[str]) -> int:
-    request = read(argv)
+    request = parse_arguments(argv)
     is_absolute = request.priority is not None
     body = {
         "kind": "Edit",
@@ -85,7 +85,7 @@ def prio(argv: Sequence[str]) -> int:
         if outcome.result == "done"
         for proc in outcome.jobs()
     ]
-    exit_code = prio_output(request, changed_jobs).printed()
+    exit_code = prio_output(request, changed_jobs).print_all()
     denied = [outcome.cluster for outcome in outcomes if outcome.result == "permission denied"]
     for cluster in denied:
         print(f"Permission denied to change the priority of cluster {cluster}", file=sys.stderr)

@@ -56,7 +56,7 @@ class EditError(Exception):
     """An edit that condor_qedit rejects before sending it; the text is its whole output."""
 
 
-def read(argv: Sequence[str]) -> EditRequest:
+def parse_arguments(argv: Sequence[str]) -> EditRequest:
     """Parse a command line. Raise `UsageError`, or `EditError` if the edit itself is invalid."""
     other_words, options, changes = _split_arguments(argv)
     option_names = {option.name for option in options}
@@ -175,16 +175,16 @@ def _attributes_in_file(option: GivenOption) -> dict[str, str]:
 
 def qedit(argv: Sequence[str]) -> int:
     try:
-        request = read(argv)
+        request = parse_arguments(argv)
     except EditError as error:
-        return CommandOutput("", str(error), 1).printed()
+        return CommandOutput("", str(error), 1).print_all()
     try:
         outcomes = change_jobs(selected_log(request.arguments, "name", "pool"), request.edit)
     except RequestRefused as refused:
         if refused.code in (IMMUTABLE, SECURE):
-            return CommandOutput("", f"{refused}\n{NOTHING_SET}", 1).printed()
-        return failure_output(request, reason=f"{refused}\n").printed()
-    return edit_output(request, outcomes).printed()
+            return CommandOutput("", f"{refused}\n{NOTHING_SET}", 1).print_all()
+        return failure_output(request, reason=f"{refused}\n").print_all()
+    return edit_output(request, outcomes).print_all()
 
 
 def edit_output(request: EditRequest, outcomes: Sequence[ActionResult]) -> CommandOutput:

@@ -37,10 +37,10 @@ class _QsubRequest(NamedTuple):
     staged: tuple[str, ...]  #: the values of -W
     words: tuple[str, ...]
 
-    def of(self, *names: str) -> str:
+    def first_value(self, *names: str) -> str:
         return next((self.options[name] for name in names if name in self.options), "")
 
-    def has(self, *names: str) -> bool:
+    def has_any_option(self, *names: str) -> bool:
         return any(name in self.options for name in names)
 
 
@@ -49,25 +49,25 @@ def qsub(argv: Sequence[str]) -> int:
     if arguments[:1] == ["-f"]:
         arguments = [*arguments[1:], *_script_options(arguments[1] if arguments[1:] else "", _IN_FILE)]
     request = _parse_options(arguments)
-    if request.has("help"):
+    if request.has_any_option("help"):
         raise ToolEnded(0, out=usage_of("qsub"))
-    if request.has("version"):
+    if request.has_any_option("version"):
         raise ToolEnded(0, out=data_text("tools", "qsub_version"))
     for name, reason in _UNSUPPORTED.items():
-        if request.has(name):
+        if request.has_any_option(name):
             raise ToolEnded(1, f"condor_qsub: -{name} is not supported: {reason}\n")
     request = _with_script_options(request if request.words else _save_input_as_script(request))
-    name = request.of("N") or os.path.basename(request.words[0])
-    held_jobs = _unfinished_dependencies(request.of("hold_jid"))
+    name = request.first_value("N") or os.path.basename(request.words[0])
+    held_jobs = _unfinished_dependencies(request.first_value("hold_jid"))
     text = "\n".join([f"# condor_qsub call: {' '.join(argv)}", *_description(request, name, held_jobs)]) + "\n"
     cluster = "0"
-    if not request.has("test"):
+    if not request.has_any_option("test"):
         cluster = _submit_description(text)
         if held_jobs:
             _submit_description(_sentinel_description(held_jobs, cluster))
-    elif request.has("print"):
+    elif request.has_any_option("print"):
         print(text)
-    if not request.has("z"):
+    if not request.has_any_option("z"):
         print(f'Your job {cluster} ("{name}") has been submitted')
     return 0
 
@@ -128,7 +128,7 @@ def _script_options(path: str, form: re.Pattern[str]) -> list[str]:
 
 def _with_script_options(request: _QsubRequest) -> _QsubRequest:
     """Return the request with the options in the script, which override those on the command line."""
-    if request.of("b") == "y":
+    if request.first_value("b") == "y":
         return request
     script_request = _parse_options(_script_options(request.words[0], _IN_SCRIPT))
     resources, staged_files = (*request.resources, *script_request.resources), (*request.staged, *script_request.staged)
@@ -136,7 +136,7 @@ def _with_script_options(request: _QsubRequest) -> _QsubRequest:
 
 
 def _save_input_as_script(request: _QsubRequest) -> _QsubRequest:
-    name = request.of("N")
+    name = request.first_value("N")
     number, path = tempfile.mkstemp(prefix=f"{name or 'STDIN'}_qsub.", dir=os.getcwd())
     with os.fdopen(number, "w", errors="surrogateescape") as script:
         script.write(read_input())
@@ -147,35 +147,35 @@ def _save_input_as_script(request: _QsubRequest) -> _QsubRequest:
 def _description(request: _QsubRequest, name: str, held_jobs: Sequence[str]) -> Iterator[str]:
     yield "universe = vanilla"
     yield "should_transfer_files = IF_NEEDED"
-    shell = request.of("S") or os.environ.get("SHELL") or "/bin/sh"
+    shell = request.first_value("S") or os.environ.get("SHELL") or "/bin/sh"
     command = " ".join(request.words)
     yield f"executable = {shell}"
-    yield f"arguments = \"-c '{command}'\"" if request.of("b") == "y" else f"arguments = {command}"
-    if request.has("cwd"):
+    yield f"arguments = \"-c '{command}'\"" if request.first_value("b") == "y" else f"arguments = {command}"
+    if request.has_any_option("cwd"):
         yield f"initialdir = {os.getcwd()}"
-    if folder := request.of("d", "wd"):
+    if folder := request.first_value("d", "wd"):
         yield f"initialdir = {folder}"
-    output, error = (_stream_path(request.of(letter), name, letter) for letter in "oe")
-    if {"o", "e"} <= set(request.of("j")):
+    output, error = (_stream_path(request.first_value(letter), name, letter) for letter in "oe")
+    if {"o", "e"} <= set(request.first_value("j")):
         error = output = f"{name}.o$(Cluster)"
     yield f"error = {error}"
     yield f"output = {output}"
     for letter, form in _SIMPLE_OPTIONS:
-        if request.of(letter):
-            yield form.format(request.of(letter))
-    if request.has("V"):
+        if request.first_value(letter):
+            yield form.format(request.first_value(letter))
+    if request.has_any_option("V"):
         yield "getenv = True"
-    yield f"notification = {_notification(request.of('m'))}"
-    yield f"priority = {request.of('p') or 0}"
-    if held_jobs or request.has("h"):
+    yield f"notification = {_notification(request.first_value('m'))}"
+    yield f"priority = {request.first_value('p') or 0}"
+    if held_jobs or request.has_any_option("h"):
         yield "hold = True"
-    if request.of("a"):
-        yield from _deferral_commands(request.of("a"))
-    environment = list(_environment_pairs(request.of("v")))
+    if request.first_value("a"):
+        yield from _deferral_commands(request.first_value("a"))
+    environment = list(_environment_pairs(request.first_value("v")))
     if environment:
         yield f'environment = "{" ".join(environment)}"'
     requirements = []
-    if request.of("r")[:1].upper() == "N":
+    if request.first_value("r")[:1].upper() == "N":
         yield "periodic_remove = ( JobStatus == 1 && NumJobStarts > 0)"
         requirements.append("( NumJobStarts == 0 )")
     for resource in request.resources:
@@ -267,12 +267,12 @@ def _staging_commands(staged_files: Sequence[str]) -> Iterator[str]:
 
 
 def _queue_lines(request: _QsubRequest, environment: Sequence[str], output: str, error: str) -> Iterator[str]:
-    if not request.of("t"):
+    if not request.first_value("t"):
         yield "Queue"
         return
-    match = re.fullmatch(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", request.of("t"))
+    match = re.fullmatch(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?", request.first_value("t"))
     if match is None:
-        raise ToolEnded(1, f"condor_qsub: -t {request.of('t')}: use first-last:step\n")
+        raise ToolEnded(1, f"condor_qsub: -t {request.first_value('t')}: use first-last:step\n")
     first, last, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
     for task in range(first, last + 1, step):
         variables = (("ID", task), ("FIRST", first), ("STEPSIZE", step), ("LAST", last))

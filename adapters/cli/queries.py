@@ -35,7 +35,7 @@ def _write(chunks: Iterable[str]) -> int:
 
 
 def queue(argv: Sequence[str]) -> int:
-    query = queue_tool.read(argv)
+    query = queue_tool.parse_arguments(argv)
     if query.arguments.has("jobads"):
         return _write(_jobs_in_file(query, display_context()))
     with Queries(selected_log(query.arguments, "name", "pool", "addr")) as queries:
@@ -107,11 +107,11 @@ def _job_factories(query: queue_tool.QueueQuery, queries: Queries, here: CellCon
 
 def _autocluster_lines(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield groups of similar jobs, of all owners: similar for the negotiator, or in the printed attributes."""
-    ads = queries.queue(query.selection._replace(constraints=())).ads
+    job_ads = queries.queue(query.selection._replace(constraints=())).ads
     if not query.arguments.has("autocluster"):
-        return queue_tool.render(ads, query, display)
+        return queue_tool.render(job_ads, query, display)
     significance = queries.views.autoclusters()
-    return queue_tool.render(ads, query, display, signing=lambda texts: significance.signature_of(texts)[0])
+    return queue_tool.render(job_ads, query, display, signing=lambda texts: significance.signature_of(texts)[0])
 
 
 def _imported_queue(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
@@ -136,10 +136,10 @@ def _imported_queue(query: queue_tool.QueueQuery, queries: Queries, display: Cel
 def _queue(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     from ..condor_tools.batches import BatchCluster
 
-    dags = (query.aggregated or query.selection.nodes) and queries.views.has_dags()
-    if query.aggregated and not dags:
+    dags = (query.needs_only_counts or query.selection.nodes) and queries.views.has_dags()
+    if query.needs_only_counts and not dags:
         return queue_tool.render_rows((BatchCluster(*row) for row in queries.views.batches()), query, display)
-    plain_names = query.plain
+    plain_names = query.plain_attributes
     is_own_only = not query.everyone and bool(display.owner)
     selection = query.selection._replace(constraints=(), ids=() if dags else query.selection.ids)
     if is_own_only:
@@ -191,7 +191,7 @@ def _count_jobs(queries: Queries, display: CellContext) -> Census:
 def status(argv: Sequence[str]) -> int:
     from ..condor_tools import status as status_tool
 
-    query = status_tool.read(argv)
+    query = status_tool.parse_arguments(argv)
     sys.stderr.write(query.warning)
     if option := query.arguments.last("ads"):
         from ..condor_tools.history import ads_of_file
@@ -246,7 +246,7 @@ def _print_epochs(query: HistoryQuery, display: CellContext) -> int:
 def history(argv: Sequence[str]) -> int:
     from ..condor_tools import history as history_tool
 
-    query, here = history_tool.read(argv), display_context()
+    query, here = history_tool.parse_arguments(argv), display_context()
     try:
         return _history(query, here)
     except ToolError:

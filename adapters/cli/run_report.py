@@ -26,7 +26,7 @@ from ...replay.narration.unmatchable_jobs import misfit
 from ...replay.outcomes import HoldReason, Outcomes, ProcessEnd, outcome_text, outcomes_of
 from ...replay.why.rejections import fits_none
 from ..condor_tools.layout import Column, Layout, lay_out
-from ..condor_tools.terminal import folded, print_colored, visible, width_of
+from ..condor_tools.terminal import as_one_line, print_colored, width_of, wrap_text
 from ..runtime.engine import Engine
 from ..stores.location import locate, safe_url
 from .common import suggested_commands
@@ -61,7 +61,7 @@ class ClusterResult:
 
     def ad_of(self, proc: int) -> Ad:
         """Return a job's ad as submitted."""
-        return {**self.submitted.ad, **Variants(self.submitted.columns).of(proc)}
+        return {**self.submitted.ad, **Variants(self.submitted.columns).attributes_of_proc(proc)}
 
     def repeated_runs(self) -> dict[int, int]:
         """Return the number of starts of each job that was started more than once, by proc."""
@@ -114,15 +114,17 @@ def report(
         _print_job_table(result)
     where = safe_url(locate(url).place)
     summary = f"{outcome_text([result.outcomes for result in results])} in {seconds:.1f} s"
-    print_colored("\n" + folded(f"{summary}; every state change is recorded in {where}", width_of()))
+    print_colored("\n" + wrap_text(f"{summary}; every state change is recorded in {where}", width_of()))
     again = [f"{r.number}.{proc} ({runs} times)" for r in results for proc, runs in r.repeated_runs().items()]
     if again:
         more_text = f", and {len(again) - _MAX_REPEATED_JOBS:,} more" if len(again) > _MAX_REPEATED_JOBS else ""
-        print_colored(folded(f"started more than once: {', '.join(again[:_MAX_REPEATED_JOBS])}{more_text}", width_of()))
+        print_colored(
+            wrap_text(f"started more than once: {', '.join(again[:_MAX_REPEATED_JOBS])}{more_text}", width_of())
+        )
     unmatchable_jobs = {r.number: job for r in results if (job := unmatchable_job(engine, r)) is not None}
     paragraphs, useful_calls = failures(results, unmatchable_jobs, was_interrupted)
     for paragraph in paragraphs:
-        print_colored("\n" + folded(paragraph, width_of()))
+        print_colored("\n" + wrap_text(paragraph, width_of()))
     print("\n" + suggested_commands(useful_calls or _calls_after_success(clusters[0]), url))
 
 
@@ -203,7 +205,7 @@ def _command_line(ad: Mapping[str, str]) -> str:
         arguments = shlex.join(split(arguments_text)) if arguments_text else unquoted(ad.get("Args", ""))
     except QuotingError:  # the log was edited
         arguments = arguments_text
-    return visible(f"{name} {arguments}".strip())
+    return as_one_line(f"{name} {arguments}".strip())
 
 
 STDERR_LINES = 5
@@ -244,12 +246,13 @@ def failures(
         if result.outcomes.held:
             paragraphs.append(_hold_text(result))
             worth += [
-                (f"why {result.number}.{result.outcomes.first('held')}", "explain why it is held"),
+                (f"why {result.number}.{result.outcomes.first_job('held')}", "explain why it is held"),
                 (f"release {result.number}", "then `poolbook resume` runs them"),
             ]
             break
     for number, unmatchable in unmatchable_jobs.items():
-        name = f"{number}.{next(result for result in results if result.number == number).outcomes.first('idle')}"
+        outcomes = next(result.outcomes for result in results if result.number == number)
+        name = f"{number}.{outcomes.first_job('idle')}"
         paragraphs.append(f"{name} is idle: {unmatchable.words}.")
         worth += [(f"why {name}", "compare its requests with the slots"), (f"rm {number}", "remove it")]
     left_count = sum(status in _UNFINISHED for result in results for status in result.outcomes.status.values())
@@ -260,14 +263,14 @@ def failures(
         worth.insert(0, ("resume", "continue with the remaining jobs"))
     elif left_count > 0 and not unmatchable_jobs:
         paragraphs.append(f"{jobs}: no slot accepts {pronoun} now.")
-        waiting_jobs = [f"{r.number}.{first}" for r in results if (first := r.outcomes.first("idle")) is not None]
+        waiting_jobs = [f"{r.number}.{first}" for r in results if (first := r.outcomes.first_job("idle")) is not None]
         worth += [(f"why {name}", "explain what it is waiting for") for name in waiting_jobs[:1]]
     return paragraphs, worth
 
 
 def unmatchable_job(engine: Engine, result: ClusterResult) -> UnmatchableJob | None:
     """Return why no slot could ever match a cluster's first idle job, or None if a slot could, or no job is idle."""
-    proc = result.outcomes.first("idle")
+    proc = result.outcomes.first_job("idle")
     why = "" if proc is None else unmatchable_reason(engine, result.number, proc)
     if not why:
         return None
@@ -293,7 +296,7 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
 
 def _first_failures(results: Sequence[ClusterResult]) -> Iterator[tuple[ClusterResult, int, ProcessEnd]]:
     for result in results:
-        proc = result.outcomes.first("failed")
+        proc = result.outcomes.first_job("failed")
         if proc is not None:
             yield result, proc, result.outcomes.failed[proc]
 
@@ -302,7 +305,7 @@ def _hold_text(result: ClusterResult) -> str:
     holds = result.outcomes.held
     proc, hold = next(iter(holds.items()))
     name = f"{result.number}.{proc}"
-    reason = visible(hold.text).rstrip(".")
+    reason = as_one_line(hold.text).rstrip(".")
     if len(holds) == 1:
         text = f"{name} is held: {reason}."
     elif result.outcomes.have_same_reason:
@@ -344,7 +347,7 @@ def _stderr_tail(result: ClusterResult, proc: int) -> str:
     if not lines:
         return "."
     shown_path = os.path.relpath(path)
-    shown_path = visible(path if shown_path.startswith("..") else shown_path)
+    shown_path = as_one_line(path if shown_path.startswith("..") else shown_path)
     if result.submitted.count > 1 and "Err" not in Variants(result.submitted.columns).names:
         shown_path += ", which other jobs also write"
     return "\n".join([f"; the end of its stderr ({shown_path}):", *(f"    {line}" for line in lines)])
@@ -359,7 +362,7 @@ def _last_printable_lines(path: str) -> list[str]:
             text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
     except OSError:
         return []
-    lines = [visible(line.rstrip()) for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
+    lines = [as_one_line(line.rstrip()) for line in text.replace("\r\n", "\n").split("\n") if line.strip()]
     return [
         line if len(line) <= _MAX_LINE_LENGTH else f"...{line[3 - _MAX_LINE_LENGTH :]}"
         for line in lines[-STDERR_LINES:]

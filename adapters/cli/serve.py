@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
-from ..condor_tools.terminal import folded, is_live, rewrite_line, width_of
+from ..condor_tools.terminal import is_live, rewrite_line, width_of, wrap_text
 from ..stores.location import safe_url
 from .common import selected_log
 from .submit import description_of, policy_warning_lines, print_warnings
@@ -70,7 +70,7 @@ def open_server(
         for name in ("execute", "log", "spool"):  # EXECUTE, LOG and SPOOL, unless the configuration sets them
             (server.paths.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
         _offer_machine(command, server, arguments, is_measured)
-        server.begin()
+        server.start_serving()
     except BaseException:
         server.close()
         raise
@@ -170,7 +170,7 @@ def run(argv: Sequence[str]) -> int:
         server.catch_signals()  # after the submission, jobs may run
         server.world.prepare()
         number = server.engine.state.next_cluster
-        request = Reading(description).request(SubmitTerms.of(server.engine.state, number), {})
+        request = Reading(description).request(SubmitTerms.from_state(server.engine.state, number), {})
         print_warnings(request.warnings)
         (answer,) = server.engine.handle([request.request])
         if answer.refusal:
@@ -232,7 +232,7 @@ def _run_to_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, .
     progress = JobProgress(server, clusters, is_quiet=arguments.has("quiet"))
     while not server.stopping:
         unfinished_count = _count_unfinished(server, clusters)
-        if not unfinished_count or progress.stuck():
+        if not unfinished_count or progress.is_stuck():
             break
         server.step(server.world.now() + 250_000)
         progress.show()
@@ -342,10 +342,10 @@ class JobProgress:
             print(line, file=sys.stderr, flush=True)
 
     def say(self, text: str) -> None:
-        line = folded(f"poolbook: {text}", width_of(sys.stderr))
+        line = wrap_text(f"poolbook: {text}", width_of(sys.stderr))
         print(("\n" if self._terminal and self._last else "") + line, file=sys.stderr, flush=True)
 
-    def stuck(self) -> bool:
+    def is_stuck(self) -> bool:
         """Return True if waiting is useless: no job runs, no slot matches an idle job, and no policy can change
         this."""
         engine = self._server.engine

@@ -114,7 +114,7 @@ def _prints_ads(arguments: Arguments, description: SubmitDescription) -> bool:
     """Check whether to print the jobs' ads: with -verbose, or if the output file is -, unless -terse is given."""
     if arguments.has("json"):
         return False
-    return arguments.chosen("verbose", "terse") == "verbose" or (
+    return arguments.last_name("verbose", "terse") == "verbose" or (
         not arguments.has("terse") and STANDARD_INPUT in (*arguments.words, *arguments.values("file"))
     )
 
@@ -131,7 +131,7 @@ def submission_message(arguments: Arguments, submitted: Submitted, file: str, is
         import json
 
         return json.dumps([{"ClusterId": cluster, "FirstProcId": 0, "LastProcId": count - 1}], indent=2) + "\n"
-    if arguments.chosen("verbose", "terse") == "terse":
+    if arguments.last_name("verbose", "terse") == "terse":
         return f"{cluster}.0 - {cluster}.{count - 1}\n"
     if is_verbose:
         from ...domain.submit import dry_run as format_full_ads
@@ -190,7 +190,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         queue=queue,
         environment=dict(os.environ),
         most_jobs=last_number(SUBMIT, arguments, "maxjobs", least=-1) or 0,
-        toggle_unused=len(list(arguments.every("unused"))) % 2 == 1,
+        toggle_unused=len(list(arguments.all_given("unused"))) % 2 == 1,
         crlf_scripts=arguments.has("allow-crlf-script"),
         spool=arguments.has("spool", "remote"),
     )
@@ -208,7 +208,7 @@ def _text_of(name: str) -> str:
 
 
 def _queue_statement(arguments: Arguments) -> str | None:
-    given_options = list(arguments.every("queue", "iterate", "table", "append"))
+    given_options = list(arguments.all_given("queue", "iterate", "table", "append"))
     given_options = [option for option in given_options if option.name != "append" or _QUEUE.match(option.values[0])]
     if len(given_options) > 1:
         message = "condor_submit: only one -queue command allowed\n"
@@ -253,7 +253,7 @@ def dry_run(arguments: Arguments) -> int:
     write the jobs' ads to the file that the option names."""
     from ...domain.submit import dry_run as format_full_ads
 
-    given_options = list(arguments.every("dry-run", "dump"))
+    given_options = list(arguments.all_given("dry-run", "dump"))
     if len({option_given.name for option_given in given_options}) > 1:
         text = "-dump <file> and -dry-run <file> cannot be used together"
         raise UsageError(text, tool_message=f"condor_submit: {text}\n")
@@ -325,10 +325,10 @@ def _parse_submission(arguments: Arguments) -> Submission:
     description, url = description_of(arguments), selected_log(arguments)
     folder = Path(description.folder)
     reading = Reading(description, Disk(folder) if arguments.has("trust") else ReadOnlyDisk(folder))
-    own_settings, warnings = reading.configured()
+    own_settings, warnings = reading.user_settings()
     if not is_served(url):  # otherwise the server has printed them
         print_warnings(f"poolbook submit: warning: {warning}" for warning in warnings)
-    submission, lines = reading.parsed(_submit_terms(url, own_settings), own_settings)
+    submission, lines = reading.parse_with_terms(_submit_terms(url, own_settings), own_settings)
     submission = check_files(submission, folder, description.crlf_scripts)
     print_warnings(lines)
     return submission
@@ -348,7 +348,7 @@ def _submit_terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
             state = fold(queries.log.read_stream("pool"))
             if not state.settings:
                 raise LookupError(f"{url} has no event that founded its pool")
-            return SubmitTerms.of(state, 1)
+            return SubmitTerms.from_state(state, 1)
     except LogMissing:
         return SubmitTerms(1, {name: own.get(name, host_name()) for name in DOMAINS})
 

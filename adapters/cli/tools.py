@@ -138,7 +138,7 @@ def _stop(url: str) -> int:
 
     place = log_paths(url)
     try:
-        with connect(place.socket, place.trusted(), timeout=PATIENCE) as connection:
+        with connect(place.socket_path, place.trusted_users(), timeout=PATIENCE) as connection:
             server = process_of(connection)
     except OSError:
         raise ToolError(

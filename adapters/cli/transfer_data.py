@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 from ...domain.ports.log import LogMissing
 from ..condor_tools.job_selection import chosen_jobs, select
 from ..condor_tools.options import Arguments, UsageError
-from ..condor_tools.tool_options import ToolEnded, read, tool, usage_of
+from ..condor_tools.tool_options import ToolEnded, parse_tool_arguments, tool, usage_of
 from ..runtime.pool_client import change_jobs
 from ..runtime.requests import RequestRefused
 from ..runtime.spooled_files import fetch_outputs
@@ -35,7 +35,7 @@ TOOL = tool("transfer_data")
 
 
 def transfer_data(argv: Sequence[str]) -> int:
-    arguments = read(TOOL, argv)
+    arguments = parse_tool_arguments(TOOL, argv)
     has_all = arguments.has("all")
     if has_all and arguments.words:
         raise TOOL.usage_error("{usage}")

@@ -18,7 +18,7 @@ from ...replay.narration.formatting import EVER, counted, excerpt, instant, inte
 from ..condor_tools.cells import duration_of_us
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
-from ..condor_tools.terminal import folded, width_of
+from ..condor_tools.terminal import width_of, wrap_text
 from ..runtime.queries import Queries
 from .common import selected_log
 
@@ -162,7 +162,7 @@ def print_evictions(queries: Queries, stream: StreamFilter | None, window: Windo
         print()
     unknown = eviction_costs.unknown_lines(answer.unknown)
     for line in (*_summary(runs, shares, window.words(zone)), *_omitted_evictions(other_shares), *unknown):
-        print(folded(line, width))
+        print(wrap_text(line, width))
     return 0
 
 
@@ -174,18 +174,18 @@ def _fit_to_terminal(line: str, width: int | None) -> str:
     """Return a line of the table, folded to the terminal's width, without columns if necessary."""
     if width is not None and len(line) > width:
         line = re.sub(r" {2,}", "  ", line)
-    return folded(line, width, _INDENT)
+    return wrap_text(line, width, _INDENT)
 
 
 def _row(run: JobRun, zone: tzinfo, place: str) -> tuple[str, ...]:
     reason = f" ({excerpt(run.reason_text.rstrip('.'))})" if run.reason_text else ""
     where = f" [{place}]" if place else ""
-    lost_text = interval(run.lasted)
+    lost_text = interval(run.duration)
     return (instant(run.ended, zone), run.job, run.user, run.slot, lost_text, f"{run.cause.clause}{reason}{where}")
 
 
 def _summary(runs: Sequence[JobRun], shares: Sequence[Share], when: str) -> Iterator[str]:
-    lost_time = sum(run.lasted for run in runs)
+    lost_time = sum(run.duration for run in runs)
     if not runs:
         yield f"There were no evictions{when}."
         return
@@ -221,10 +221,10 @@ def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
     if evictions:
         rows = [_preemption_row(eviction, zone) for eviction in evictions]
         for line in text_table(_PREEMPTION_HEADS, rows, right=(4,)):
-            print(folded(line, width, 4))
+            print(wrap_text(line, width, 4))
         print()
     for line in _totals(evictions):
-        print(folded(line, width))
+        print(wrap_text(line, width))
     return 0
 
 
@@ -235,7 +235,7 @@ def _preemption_row(eviction: Preemption, zone: tzinfo) -> tuple[str, ...]:
         if eviction.user and eviction.beneficiary_job
         else eviction.beneficiary_job or "?"
     )
-    ended, use_length, use_text = instant(run.ended, zone), interval(run.lasted), _use_of_freed_slot(eviction)
+    ended, use_length, use_text = instant(run.ended, zone), interval(run.duration), _use_of_freed_slot(eviction)
     return (ended, run.job, run.user, run.slot, use_length, run.cause.name, beneficiary, use_text)
 
 

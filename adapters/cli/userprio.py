@@ -37,7 +37,7 @@ from ..condor_tools.options import (
     sections,
     whole_number,
 )
-from ..runtime.accounting_records import Record, ad_of, records_of_output, with_subgroups
+from ..runtime.accounting_records import Record, record_ad, records_of_output, with_subgroups
 from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
 from ..stores.location import safe_url
 from .common import display_context, selected_log
@@ -78,7 +78,7 @@ class UserprioChange(NamedTuple):
 
 def read_edit(command: ToolSyntax, arguments: Arguments) -> UserprioChange | None:
     """Return the requested change, or None. Raise `UsageError` if several changes or an unknown one are requested."""
-    changes = list(arguments.every(*EDITS))
+    changes = list(arguments.all_given(*EDITS))
     if not changes:
         if arguments.has("duration"):
             raise UsageError(f"poolbook userprio: -duration is only for {_lease_text()}")
@@ -156,12 +156,12 @@ class UserprioQuery(NamedTuple):
     form: str | None  #: the format for complete records; None for a table
 
     @property
-    def whole(self) -> bool:
+    def needs_full_ads(self) -> bool:
         """Check whether attributes are needed that no table shows."""
         return bool(self.constraints or self.layout or self.form)
 
 
-def read(argv: Sequence[str]) -> UserprioQuery:
+def parse_arguments(argv: Sequence[str]) -> UserprioQuery:
     """Parse a command line. Raise `UsageError` if options are invalid or contradict each other."""
     arguments = parse(COMMAND, argv)
     edit = read_edit(COMMAND, arguments)
@@ -172,7 +172,7 @@ def read(argv: Sequence[str]) -> UserprioQuery:
         edit,
         "" if holder is None else submitter(holder.spelling, holder.values[0]),
         arguments.value("inputfile"),
-        tuple(parse_expression(option.spelling, option.values[0]) for option in arguments.every("constraint")),
+        tuple(parse_expression(option.spelling, option.values[0]) for option in arguments.all_given("constraint")),
         custom_layout(arguments),
         ads_form(arguments),
     )
@@ -211,9 +211,9 @@ def render(records: Iterable[Record], query: UserprioQuery, display: CellContext
         rows = with_subgroups(rows)
     rows = _select_records(rows, query, display)
     if query.layout is not None:
-        yield from layout_lines(query.layout, map(ad_of, rows), display)
+        yield from layout_lines(query.layout, map(record_ad, rows), display)
     elif query.form is not None:
-        yield from _long_form(query.form, [ad_of(record) for record in rows], query.arguments)
+        yield from _long_form(query.form, [record_ad(record) for record in rows], query.arguments)
     else:
         yield from table(rows, _table_layout(query, display), display.timezone)
 
@@ -229,10 +229,10 @@ def _long_form(form: str, ads: list[ClassAd], arguments: Arguments) -> Iterator[
 
 def _table_layout(query: UserprioQuery, display: CellContext) -> UserprioLayout:
     arguments = query.arguments
-    details = frozenset[str]().union(*(DETAILS[option.name] for option in arguments.every(*DETAILS)))
+    details = frozenset[str]().union(*(DETAILS[option.name] for option in arguments.all_given(*DETAILS)))
     return UserprioLayout(
         details or MOST,
-        arguments.chosen("hierarchical", "flat", "grouporder"),
+        arguments.last_name("hierarchical", "flat", "grouporder"),
         arguments.has("quotas", "surplus"),
         arguments.has("quotas", "surplus", "hierarchical", "grouprollup"),
         _shown_since(query, display),
@@ -256,7 +256,7 @@ def _select_records(records: list[Record], query: UserprioQuery, display: CellCo
     if query.constraints:
         context = display.context()
         for constraint in query.constraints:
-            records = [record for record in records if satisfies(constraint, ad_of(record), context)]
+            records = [record for record in records if satisfies(constraint, record_ad(record), context)]
     return records
 
 
@@ -298,7 +298,7 @@ _ATTRIBUTE = re.compile(r"\s*(\w+)\s*=\s*(.*?)\s*$", re.ASCII)
 
 
 def userprio(argv: Sequence[str]) -> int:
-    query = read(argv)
+    query = parse_arguments(argv)
     if query.edit is not None:
         return _edit(query, query.edit)
     display = display_context()
@@ -349,7 +349,7 @@ def _answer(query: UserprioQuery, queries: Queries, display: CellContext) -> Ite
     if queries.imported:
         past = _imported(queries, display, at)
     else:
-        past = queries.accounting(display.now, at, detailed=query.whole, negotiator=negotiator_name)
+        past = queries.accounting(display.now, at, detailed=query.needs_full_ads, negotiator=negotiator_name)
     return render(past.records, query, display if past.at is None else display._replace(now=past.at // SECOND))
 
 

@@ -25,7 +25,7 @@ from ..condor_tools.job_log_entries import (
     TERMINATED,
     LogEntry,
     UnreadableEntry,
-    follow,
+    poll_entries,
     take_entries,
 )
 from ..condor_tools.options import Arguments, Help, ToolError, UsageError, command_table, last_number, parse
@@ -91,19 +91,19 @@ def _awaited_jobs(arguments: Arguments, only_job: tuple[int, ...], jobs: int | N
 def _follow_log(log: int, awaited: AwaitedJobs, arguments: Arguments, may_wait: bool, deadline: float | None) -> int:
     shows_status = arguments.has("status", "debug")
     is_at_end = False
-    for entries in follow(lambda: os.read(log, _CHUNK)):
+    for entries in poll_entries(lambda: os.read(log, _CHUNK)):
         for entry in entries:
-            line = awaited.take(entry)
+            line = awaited.process_entry(entry)
             if line is None:
                 continue
             if arguments.has("echo"):
                 sys.stdout.write(entry.text)
             if line and shows_status:
                 print(line)
-            if exit_text := awaited.done(is_at_end):
+            if exit_text := awaited.end_message(is_at_end):
                 return _report_end(exit_text)
         is_at_end = is_at_end or os.fstat(log).st_size == os.lseek(log, 0, os.SEEK_CUR)
-        if exit_text := awaited.done(is_at_end):
+        if exit_text := awaited.end_message(is_at_end):
             return _report_end(exit_text)
         if entries or not is_at_end:
             continue
@@ -139,7 +139,7 @@ class AwaitedJobs:
         self._remaining: set[str] = set()
         self.submitted = self._ended = self._seen = 0
 
-    def take(self, entry: LogEntry) -> str | None:
+    def process_entry(self, entry: LogEntry) -> str | None:
         """Process an entry. Return the text for ``-status``, which may be empty; None for an entry of another job."""
         if entry.job[: len(self._only)] != self._only:
             return None
@@ -159,7 +159,7 @@ class AwaitedJobs:
             return f"{entry.key} event {self._event} found"
         return ""
 
-    def done(self, at_end: bool) -> str:
+    def end_message(self, at_end: bool) -> str:
         """Return the message with which the waiting ends, or an empty string if it continues.
 
         :param at_end: whether the content that the log had at first was read
@@ -352,7 +352,7 @@ def _remove_at_end(paths: Iterable[Path]) -> Iterator[None]:
 def _wait_for_exit_code(path: Path) -> int:
     """Wait until the log records the end of the job, and return the job's exit code, or 0 if a signal ended it."""
     with open(path, "rb", buffering=0) as log:
-        for entries in follow(lambda: log.read(1 << 16)):
+        for entries in poll_entries(lambda: log.read(1 << 16)):
             for entry in entries:
                 if entry.number in (TERMINATED, ABORTED):
                     return _exit_code(entry)

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from ..condor_tools.job_log_entries import LogEntry, UnreadableEntry, take_entries
 from ..condor_tools.layout import Column, Layout, lay_out
 from ..condor_tools.options import Arguments
-from ..condor_tools.tool_options import ToolEnded, read, tool, usage_of
+from ..condor_tools.tool_options import ToolEnded, parse_tool_arguments, tool, usage_of
 from ..machine.host import user_name
 from .common import display_context, pool_log
 
@@ -194,7 +194,7 @@ def _number(arguments: Arguments, name: str, default: str, kind: type[int] | typ
 
 
 def _follow_jobs(argv: Sequence[str]) -> int:
-    arguments = read(TOOL, argv)
+    arguments = parse_tool_arguments(TOOL, argv)
     if arguments.words:
         raise _unknown_arguments_error(arguments.words)
     if arguments.has("clusters") and arguments.has("larger-than"):
@@ -212,7 +212,7 @@ def _follow_jobs(argv: Sequence[str]) -> int:
     is_refreshing = sys.stdout.isatty() and not arguments.has("no-refresh")
     try:
         while True:
-            jobs.read()
+            jobs.read_new_entries()
             now = time.strftime("%Y-%m-%d %H:%M:%S")
             _print_screen(jobs, arguments, grouping, now, is_refreshing, waits=not conditions)
             for condition in conditions:
@@ -247,7 +247,7 @@ class _Jobs:
     def __init__(self, arguments: Arguments, since: int) -> None:
         self.clusters: dict[int, Watched] = {}
         self.logs: dict[str, int] = {}  #: path -> number of bytes read
-        lists = {name: [word for option in arguments.every(name) for word in option.values]
+        lists = {name: [word for option in arguments.all_given(name) for word in option.values]
                  for name in ("users", "clusters", "files", "batches")}  # fmt: skip
         if not any(lists.values()):
             lists["users"] = [user_name()]
@@ -258,7 +258,7 @@ class _Jobs:
         self._since = since
         self._names: dict[int, tuple[str, int]] = {}
         for path in lists["files"]:
-            self._add(os.path.abspath(path))
+            self._add_log(os.path.abspath(path))
         terms = [f'Owner == "{user}"' for user in lists["users"]]
         terms += [f"ClusterId == {number}" for number in lists["clusters"]]
         terms += [f'JobBatchName == "{batch}"' for batch in lists["batches"]]
@@ -280,20 +280,20 @@ class _Jobs:
                 if by_batch:
                     self._only = {*(self._only or ()), cluster}
                 if "UserLog" in ad:
-                    self._add(os.path.join(str(ad.eval("Iwd")), str(ad.eval("UserLog"))))
+                    self._add_log(os.path.join(str(ad.eval("Iwd")), str(ad.eval("UserLog"))))
                 elif cluster not in warned_clusters:
                     warned_clusters.add(cluster)
                     explanation = "does not have a job event log file (set log=<path> in the submit description)"
                     print(f"WARNING: Cluster {cluster} {explanation}", file=sys.stderr)
 
-    def _add(self, path: str) -> None:
+    def _add_log(self, path: str) -> None:
         if path not in self.logs and not os.path.exists(path):
             explanation = "so it will be ignored. Reason: File path does not exist"
             print(f"WARNING: Could not open event log at {path} for reading, {explanation}", file=sys.stderr)
         elif path not in self.logs:
             self.logs[path] = 0
 
-    def read(self) -> None:
+    def read_new_entries(self) -> None:
         for path, begin in self.logs.items():
             with open(path, "rb") as file:
                 file.seek(begin)

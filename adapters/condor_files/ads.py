@@ -13,7 +13,7 @@ from functools import lru_cache
 from typing import Final
 
 from ...domain.events import AdsKept, DaemonReported, Event, SourceEvent, SourceRefused
-from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, AdGroup, KeptAd, grouped, pack, plain
+from ...domain.imported.packed_ads import BETWEEN, CHUNK, HEAD, AdGroup, KeptAd, group_ads, pack, unquoted
 from ...domain.imported.record_sources import LEAST_AD
 from .source_reader import SourceFile, State, is_private, without_secrets
 
@@ -246,15 +246,15 @@ class AdsReader:
         ads, self._ads = self._ads, []
         if self._has_secrets or self._format != "lines":
             ads = [ad if "#" not in ad.text else KeptAd(ad.line, without_secrets(ad.text), ad.head) for ad in ads]
-        groups = grouped(ads)
+        groups = group_ads(ads)
         if any(map(_is_irregular, groups)):
             ads = self._reject_invalid_ads(ads, groups)
-            groups = grouped(ads)
+            groups = group_ads(ads)
         if not ads:
             return
         packed_ads, index = pack(ads, groups)
         at = _latest_time(groups, TIMES[self._source.kind]) or int(self._source.modified) * 1_000_000
-        place = self._source.place(ads[0].line)
+        place = self._source.location_of_line(ads[0].line)
         self._events.append(AdsKept(at, "reported", place, self._source.kind, len(ads), packed_ads, index))
 
     def _reject_invalid_ads(self, ads: list[KeptAd], groups: list[AdGroup]) -> list[KeptAd]:
@@ -300,9 +300,9 @@ def _banner_attributes(mark: str) -> dict[str, str]:
     """Return the attributes in a line ``*** ...``. A word without a value is the type of an epoch ad."""
     words = mark.split(" ")
     if len(words) % 3 == 1 and set(words[2::3]) == {"="}:  # the schedd's format: *** Name = value Name = value
-        values = [plain(value) if value[:1] == '"' else value for value in words[3::3]]
+        values = [unquoted(value) if value[:1] == '"' else value for value in words[3::3]]
         return dict(zip(words[1::3], values, strict=True))
-    head_facts = {name: plain(value) for name, value in _NAME_AND_VALUE.findall(mark)}
+    head_facts = {name: unquoted(value) for name, value in _NAME_AND_VALUE.findall(mark)}
     if len(words) > 1 and "=" not in words[1] and words[2:3] != ["="]:
         head_facts["EpochAdType"] = words[1]
     return head_facts

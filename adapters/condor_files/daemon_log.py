@@ -124,7 +124,7 @@ class DaemonLog:
         """Append a `JobReported` for `job`, or if that is empty for the job that the message names."""
         cluster, proc = JobId.parse(job or message["job"])
         facts = {name: without_secrets(text) for name, text in facts.items() if text}
-        place = self.source.place(message.line)
+        place = self.source.location_of_line(message.line)
         self._events.append(JobReported(message.at, "reported", place, cluster, proc, report_name, facts))
 
     def _report_named(self, message: LogMessage) -> None:
@@ -136,7 +136,7 @@ class DaemonLog:
     def _report_daemon(
         self, message: LogMessage, report_name: str, facts: dict[str, str], line: int = 0, daemon: str = ""
     ) -> None:
-        place, daemon = self.source.place(line or message.line), daemon or self.DAEMON
+        place, daemon = self.source.location_of_line(line or message.line), daemon or self.DAEMON
         self._events.append(DaemonReported(message.at, "reported", place, self.machine, daemon, report_name, facts))
 
     def _on_startup(self, message: LogMessage) -> None:

@@ -182,7 +182,7 @@ class TableReader:
                 self._advance_time(text)
             cleaned_operations.append((number, key, name, without_secrets(text)))
         self._number += 1
-        place = self._source.place(line)
+        place = self._source.location_of_line(line)
         return TableWritten(self._at, "reported", place, self._source.kind, self._number, tuple(cleaned_operations))
 
     def _advance_time(self, text: str) -> None:

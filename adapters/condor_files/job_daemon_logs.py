@@ -99,7 +99,10 @@ class SchedLogReader(DaemonLog):
         claim_facts = self._claim_facts(message)
         self._claims().pop(claim_facts["claim"], None)
         if slot := claim_facts.pop("slot"):
-            facts, place = {name: text for name, text in claim_facts.items() if text}, self.source.place(message.line)
+            facts, place = (
+                {name: text for name, text in claim_facts.items() if text},
+                self.source.location_of_line(message.line),
+            )
             self._events.append(SlotReported(message.at, "reported", place, slot, "released", facts))
 
 

@@ -140,7 +140,7 @@ class JobEventLogReader:
             self._gap = None
         if header is None:
             taken_entry: Taken = (at, line, proc, subproc, number, without_secrets(text))
-            place = self._source.place(line)
+            place = self._source.location_of_line(line)
             events.append(JobsLogged(at, "reported", place, cluster, self._source.number, (taken_entry,)))
         return ""
 

@@ -88,7 +88,7 @@ class NegotiatorLogReader(MatchLogReader):
             self._remembered["cycle"] |= {"slots": message["slots"], "submitters": message["submitters"]}
 
     def _report_cycle(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> None:
-        self._events.append(CycleReported(at, "reported", self.source.place(line), report_name, facts))
+        self._events.append(CycleReported(at, "reported", self.source.location_of_line(line), report_name, facts))
 
     def _count_outcome(self, report_name: str) -> None:
         if "cycle" in self._remembered:
@@ -153,7 +153,9 @@ class NegotiatorLogReader(MatchLogReader):
             self._report_submitter(block["at"], block["line"], self._remembered["user"], "slice", block["facts"])
 
     def _report_submitter(self, at: int, line: int, user: str, report_name: str, facts: dict[str, str]) -> None:
-        self._events.append(SubmitterReported(at, "reported", self.source.place(line), user, report_name, facts))
+        self._events.append(
+            SubmitterReported(at, "reported", self.source.location_of_line(line), user, report_name, facts)
+        )
 
     def _on_setting(self, message: LogMessage) -> None:
         report_name, _, value = message.report_name.partition(" ")

@@ -42,24 +42,24 @@ class SourceFile:
     now: int
     time_format: str = ""
 
-    def place(self, line: int) -> str:
+    def location_of_line(self, line: int) -> str:
         """Return a line's location in the form in which events name it, such as "3:1201"."""
         return f"{self.number}:{line}"
 
     def refused(self, line: int, reason: str, text: str, at: int = 0) -> SourceRefused:
         """Return the event for an unreadable record."""
         text = without_secrets(text[:KEPT])
-        return SourceRefused(at or self.now, "refused", self.place(line), self.number, line, reason, text)
+        return SourceRefused(at or self.now, "refused", self.location_of_line(line), self.number, line, reason, text)
 
     def gap(self, at: int, line: int, reason: str, since: int = 0, until: int = 0, cause: str = "read") -> SourceGap:
         """Return the event for records that are missing before a line."""
-        return SourceGap(at, cause, self.place(line), self.number, line, reason, since, until)
+        return SourceGap(at, cause, self.location_of_line(line), self.number, line, reason, since, until)
 
     def inconsistency(self, at: int, line: int, report_name: str, facts: dict[str, str]) -> DaemonReported:
         """Return the event for a record that is inconsistent with the records around it."""
         facts = {name: without_secrets(text) for name, text in facts.items()}
         daemon = _DAEMONS[self.kind]
-        return DaemonReported(at, "reported", self.place(line), self.machine, daemon, report_name, facts)
+        return DaemonReported(at, "reported", self.location_of_line(line), self.machine, daemon, report_name, facts)
 
 
 class SourceReader(Protocol):
@@ -106,7 +106,7 @@ def is_private(name: str) -> bool:
     return name in PRIVATE or name.startswith("_condor_priv")
 
 
-def hidden(data: bytes) -> bytes:
+def mask_secrets(data: bytes) -> bytes:
     """Replace every secret in a file's bytes by dots, before parsing, so that readers need not handle secrets."""
     if b"#" in data:
         data = _CLAIM.sub(lambda match: match[1] + b"." * len(match[2]), data)

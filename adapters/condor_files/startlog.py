@@ -183,7 +183,7 @@ class StartLogReader(DaemonLog):
             self._handle_message(self._line, self._line_time, text.strip(), text.partition(" ")[0])
 
     def _place(self) -> str:
-        return self.source.place(self._line)
+        return self.source.location_of_line(self._line)
 
     def _report_waiting(self) -> None:
         """Report a startd's start or a new slot whose next line was awaited but is missing."""

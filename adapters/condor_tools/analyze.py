@@ -73,7 +73,7 @@ def analysis(ad: ClassAd, judge: Callable[[int, int], RejectionAnalysis] | None,
     yield from _last_match_and_rejection(judged, number(ad, "JobStatus") == IDLE, display)
 
 
-def wrapped(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
+def wrap_expression(source: str, indent: int = _INDENT, width: int = WIDTH) -> str:
     """Split an expression into lines after && and ||, indented by the nesting of its brackets."""
     lines, line, depth, begin, quoted = [], " " * indent, 0, 0, False
     pieces: list[tuple[str, int]] = []
@@ -127,7 +127,7 @@ def steps(requirements: Expression) -> list[AnalysisStep]:
 def _expression(ad: ClassAd, requirements: Expression, analysis_steps: list[AnalysisStep], name: str) -> Iterator[str]:
     from ...domain.classad import unparse
 
-    yield f"The Requirements expression for job {name} is\n\n{wrapped(unparse(requirements))}\n\n"
+    yield f"The Requirements expression for job {name} is\n\n{wrap_expression(unparse(requirements))}\n\n"
     for at, step in enumerate(analysis_steps):
         label = f"[{at}]"
         yield f"    {label:<{_STEP_REFERENCE}}: {step.text}\n"
@@ -156,7 +156,7 @@ def _referenced_job_attributes(ad: ClassAd, requirements: Expression) -> list[st
 
 
 def _conditions(refusal: Unmatched, analysis_steps: list[AnalysisStep], name: str) -> Iterator[str]:
-    from ...replay.narration.evidence import without_brackets
+    from ...replay.narration.evaluation_texts import without_brackets
 
     yield f"The Requirements expression for job {name} reduces to these conditions:\n\n"
     yield "        Slots\nStep   Matched  Condition\n----- --------- ---------\n"

@@ -45,8 +45,8 @@ def requested_groups(
         groups = autocluster_ads(filter(_has_autocluster, chosen_ads), signing or signature_from_ad, "AutoClusterId")
         constraint, context = JobSelector(constraints=selection.constraints), display.context()
         return [ad for ad in groups if constraint.has(ad, context)]
-    sources = [source for option in arguments.every("af", "autoformat") for source in option.values]
-    sources += [option.values[1] for option in arguments.every("format")]
+    sources = [source for option in arguments.all_given("af", "autoformat") for source in option.values]
+    sources += [option.values[1] for option in arguments.all_given("format")]
     names = {name.lower() for source in sources for name in _NAME.findall(source)}
     names |= {name.lower() for name in attribute_list(arguments) or ()}
     if not names:
@@ -81,12 +81,12 @@ def group_jobs(jobs: Iterable[ClassAd], signing: Signing) -> dict[Signature, lis
 def autocluster_ads(jobs: Iterable[ClassAd], signing: Signing, name: str) -> list[ClassAd]:
     """Return an ad for each group of equal jobs, in the order of their first jobs. The attribute ``name`` contains the
     group's number; if the jobs have this attribute, use its value."""
-    from ...domain.state.caches import ad_of
+    from ...domain.state.caches import ad_from_attributes
 
     ads = []
     for at, (signature, alike) in enumerate(group_jobs(jobs, signing).items(), 1):
         spellings = {spelling.lower(): spelling for spelling in alike[0]}
-        ad = ad_of({spellings.get(name, name): text for name, text in signature})
+        ad = ad_from_attributes({spellings.get(name, name): text for name, text in signature})
         ad[name], ad["JobCount"], ad["JobIds"] = (int(number(alike[0], name) or at), len(alike), _id_range(alike))
         ads.append(ad)
     return sorted(ads, key=lambda ad: int(number(ad, name) or 0))
@@ -118,7 +118,7 @@ _ALL_MADE = 2
 
 def factory_ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
     """Return the clusters' ads, with the number of queued jobs and the state of the factory."""
-    from ...domain.state.caches import ad_of
+    from ...domain.state.caches import ad_from_attributes
 
     ads = []
     for row in rows:
@@ -134,5 +134,5 @@ def factory_ads(rows: Iterable[FactoryRow]) -> list[ClassAd]:
         }
         if row.mode == "Paused":
             attributes |= {"JobMaterializePaused": "1", "JobMaterializePauseReason": quoted(row.reason)}
-        ads.append(ad_of({**json.loads(row.ad), **json.loads(row.changes), **attributes}))
+        ads.append(ad_from_attributes({**json.loads(row.ad), **json.loads(row.changes), **attributes}))
     return ads

@@ -244,10 +244,10 @@ def cell_of(source: str, function: CellFunction) -> Cell:
 
 
 def _number_function(write: Callable[[float, CellContext], str]) -> Written:
-    def written(value: Any, _: ClassAd, display: CellContext) -> str | None:
+    def format_cell(value: Any, _: ClassAd, display: CellContext) -> str | None:
         return write(value, display) if isinstance(value, int | float) else None
 
-    return written
+    return format_cell
 
 
 def _ad_function(cell: Cell) -> Written:
@@ -268,21 +268,21 @@ def _first_time(ad: ClassAd, *names: str) -> float | None:
 
 
 def _until_ad_time(write: Callable[[float, float], float], *clock_names: str) -> Written:
-    def written(value: Any, ad: ClassAd, _: CellContext) -> str | None:
+    def format_cell(value: Any, ad: ClassAd, _: CellContext) -> str | None:
         now = _first_time(ad, *clock_names)
         return None if now is None else duration(write(now, value if isinstance(value, int | float) else 0))
 
-    return written
+    return format_cell
 
 
 def _until_now(*clock_names: str) -> Written:
     """Format the time from an attribute's time to the ad's time, or to now if the ad has none."""
 
-    def written(value: Any, ad: ClassAd, display: CellContext) -> str | None:
+    def format_cell(value: Any, ad: ClassAd, display: CellContext) -> str | None:
         at = _first_time(ad, *clock_names)
         return duration(max(0, (display.now if at is None else at) - value)) if isinstance(value, int | float) else None
 
-    return written
+    return format_cell
 
 
 def _due_date(value: Any, ad: ClassAd, display: CellContext) -> str | None:
@@ -305,11 +305,11 @@ def _state_code(ad: ClassAd, _: CellContext) -> str | None:
 
 
 def _items_function(write: Callable[[list[str]], str]) -> Written:
-    def written(value: Any, *_: Any) -> str | None:
+    def format_cell(value: Any, *_: Any) -> str | None:
         items = _list_items(value)
         return None if items is None else write(items)
 
-    return written
+    return format_cell
 
 
 def _version_number(value: Any, *_: Any) -> str | None:

@@ -65,7 +65,7 @@ def custom_layout(arguments: Arguments) -> Layout | None:
     columns: list[Column] = []
     separators: dict[str, str] | None = None
     has_headings = False
-    for option in arguments.every("af", "autoformat", "format"):
+    for option in arguments.all_given("af", "autoformat", "format"):
         if option.name == "format":
             form, source = option.values
             check_expression(option.spelling, source)
@@ -134,7 +134,7 @@ def plain_attributes(arguments: Arguments) -> list[str] | None:
     """
     if arguments.has("format", "long", "json", "jsonl", "xml", "totals", "attributes"):
         return None
-    options = list(arguments.every("af", "autoformat"))
+    options = list(arguments.all_given("af", "autoformat"))
     if len(options) != 1 or not _PLAIN_LETTERS.issuperset(options[0].qualifier or ""):
         return None
     form = autoformat(options[0])
@@ -146,7 +146,7 @@ def plain_attributes(arguments: Arguments) -> list[str] | None:
 def join_lines(arguments: Arguments, rows: Iterable[Sequence[str]]) -> Iterator[str]:
     """Format rows of texts, in the order of ``plain_attributes``, like -af; yield blocks of several thousand lines. The
     texts are formatted as for ``%v``: strings unquoted, ``undefined`` for a missing value."""
-    (option,) = arguments.every("af", "autoformat")
+    (option,) = arguments.all_given("af", "autoformat")
     form = autoformat(option)
     places = ["{}"] * len(form.attributes)
     labels = [name + " = " if "l" in form.letters else "" for name in form.attributes]
@@ -169,7 +169,9 @@ def chosen_names(ad: ClassAd, attributes: Sequence[str] | None) -> list[str]:
 
 def attribute_list(arguments: Arguments) -> list[str] | None:
     """Return the names given with -attributes, or None without the option."""
-    names = [name for option in arguments.every("attributes") for name in re.split(r"[,\s]+", option.values[0]) if name]
+    names = [
+        name for option in arguments.all_given("attributes") for name in re.split(r"[,\s]+", option.values[0]) if name
+    ]
     return names or None
 
 
@@ -185,7 +187,7 @@ def _cached_formatter(write: Callable[[ClassAd], str]) -> Written:
 
     texts: dict[tuple[str, int], tuple[Expression, str]] = {}
 
-    def written(ad: ClassAd, name: str) -> str:
+    def format_attribute(ad: ClassAd, name: str) -> str:
         expression = ad[name]
         key = name, id(expression)
         known_text = texts.get(key)
@@ -196,7 +198,7 @@ def _cached_formatter(write: Callable[[ClassAd], str]) -> Written:
             known_text = texts[key] = expression, write(ClassAd({name: expression}))
         return known_text[1]
 
-    return written
+    return format_attribute
 
 
 def line_writer() -> Written:

@@ -32,10 +32,10 @@ class HistoryQuery(NamedTuple):
 
     @property
     def forwards(self) -> bool:
-        return self.arguments.chosen("backwards", "forwards", "nobackwards") not in ("", "backwards")
+        return self.arguments.last_name("backwards", "forwards", "nobackwards") not in ("", "backwards")
 
 
-def read(argv: Sequence[str]) -> HistoryQuery:
+def parse_arguments(argv: Sequence[str]) -> HistoryQuery:
     """Parse a command line. Raise `UsageError` if an option is invalid, or two options contradict each other."""
     arguments = parse(COMMAND, argv)
     since = arguments.last("since")
@@ -88,7 +88,7 @@ def _selected_ads(ads: Iterable[ClassAd], query: HistoryQuery, display: CellCont
     for seen_count, ad in enumerate(ads):
         if seen_count == query.scan or (query.since is not None and satisfies(query.since, ad, context)):
             return
-        if query.selection.everything or query.selection.has(ad, context):
+        if query.selection.selects_everything or query.selection.has(ad, context):
             yield ad
             printed_count += 1
             if printed_count == query.limit:

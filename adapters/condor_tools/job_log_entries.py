@@ -64,7 +64,7 @@ def take_entries(data: bytes) -> tuple[list[LogEntry], int]:
 Reader = Callable[[], bytes]
 
 
-def follow(read: Reader) -> Iterator[list[LogEntry]]:
+def poll_entries(read: Reader) -> Iterator[list[LogEntry]]:
     """Yield the entries that were appended since the last call of `read`. Raise ``UnreadableEntry``.
 
     :param read: returns the bytes that were appended

@@ -122,7 +122,7 @@ class JobSelector(NamedTuple):
     nodes: bool = False  #: whether the id of a DAG also selects its nodes
 
     @property
-    def everything(self) -> bool:
+    def selects_everything(self) -> bool:
         return not (self.ids or self.owners or self.constraints)
 
     def as_request(self, *more_fields: str) -> dict[str, Any]:
@@ -181,4 +181,4 @@ def sort_by_id(ads: Sequence[ClassAd]) -> list[ClassAd]:
 
 def chosen_jobs(selection: JobSelector, ads: Iterable[ClassAd], display: CellContext) -> list[ClassAd]:
     context = display.context()
-    return sort_by_id([ad for ad in ads if selection.everything or selection.has(ad, context)])
+    return sort_by_id([ad for ad in ads if selection.selects_everything or selection.has(ad, context)])

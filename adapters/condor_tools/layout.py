@@ -16,7 +16,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .cells import Cell, CellContext, duration, evaluate, short_date, value_text
-from .terminal import visible
+from .terminal import as_one_line
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -63,7 +63,7 @@ def layout_lines(layout: Layout, ads: Iterable[ClassAd], display: CellContext) -
         return [
             _escape_cell(column.value(ad, display))
             if callable(column.value)
-            else conversion(column.form).of(ad, column.value, context)
+            else conversion(column.form).text_of_attribute(ad, column.value, context)
             for column in layout.columns
         ]
 
@@ -72,7 +72,7 @@ def layout_lines(layout: Layout, ads: Iterable[ClassAd], display: CellContext) -
 
 def _escape_cell(text: str | None) -> str | None:
     """Escape control characters in a cell, so that it cannot add lines or shift columns."""
-    return text if text is None or text.isprintable() else visible(text)
+    return text if text is None or text.isprintable() else as_one_line(text)
 
 
 def with_appended(columns: tuple[Column, ...], more_columns: tuple[Column, ...]) -> tuple[Column, ...]:
@@ -154,7 +154,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v
 _ESCAPED = r"(?s)\\(x[0-9a-fA-F]{1,2}|[0-7]{1,3}|.)"
 
 
-def unescaped(form: str) -> str:
+def replace_escapes(form: str) -> str:
     """Replace C escapes such as ``\\n``, ``\\t``, ``\\x41`` and ``\\101`` in a text."""
 
     def character(match: re.Match[str]) -> str:
@@ -185,35 +185,35 @@ class Conversion(NamedTuple):
     width: int = 0
     precision: str | None = None
 
-    def of(self, ad: ClassAd, source: str, context: Any) -> str | None:
+    def text_of_attribute(self, ad: ClassAd, source: str, context: Any) -> str | None:
         """Return the text for an ad's attribute or expression; None if its value's type does not match the letter."""
         if not self.letter:
             return self.before
         if self.letter == "r":
-            return self.filled(_unevaluated_text(ad, source))
+            return self.pad_text(_unevaluated_text(ad, source))
         value = evaluate(ad, source, context)
         if self.letter == "v":
-            return self.filled(value_text(value))
+            return self.pad_text(value_text(value))
         if self.letter == _STRINGS_ONLY:
             return value if isinstance(value, str) else ""
         if self.letter == "s" and not isinstance(value, str):
-            return self.filled(_unevaluated_text(ad, source)) if source in ad else None
-        text = self.converted(value, context)
+            return self.pad_text(_unevaluated_text(ad, source)) if source in ad else None
+        text = self.convert_value(value, context)
         return None if text is None else self.before + text + self.after
 
-    def filled(self, text: str) -> str:
+    def pad_text(self, text: str) -> str:
         """Return the text that replaces the conversion, padded and truncated to its width and precision."""
         if self.precision is not None:
             text = text[: int(self.precision or 0)]
         text = text.ljust(self.width) if "-" in self.flags else text.rjust(self.width)
         return self.before + text + self.after
 
-    def converted(self, value: Any, context: Any) -> str | None:
+    def convert_value(self, value: Any, context: Any) -> str | None:
         """Convert a value of a matching type, without the surrounding text."""
         if self.letter in "sV":
             from ...domain.classad.unparse import unparse_old
 
-            return self._replace(before="", after="").filled(value if self.letter == "s" else unparse_old(value))
+            return self._replace(before="", after="").pad_text(value if self.letter == "s" else unparse_old(value))
         if not isinstance(value, int | float) or (self.letter in "diouxXcTY" and not isfinite(value)):
             return None
         if self.letter == "T":
@@ -242,7 +242,7 @@ def conversion(form: str) -> Conversion:
     """Parse a printf format. Only its first conversion is used; a later ``%`` is literal text."""
     known_conversion = _CONVERSIONS.get(form)
     if known_conversion is None:
-        known_conversion = _CONVERSIONS[form] = _parse_conversion(unescaped(form))
+        known_conversion = _CONVERSIONS[form] = _parse_conversion(replace_escapes(form))
     return known_conversion
 
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from .terminal import columns, folded
+from .terminal import columns, wrap_text
 
 MANY = -1
 """The arity of an option that takes all arguments up to the next option."""
@@ -109,18 +109,18 @@ class Arguments(NamedTuple):
     options: tuple[GivenOption, ...]
     words: tuple[str, ...]
 
-    def every(self, *names: str) -> Iterator[GivenOption]:
+    def all_given(self, *names: str) -> Iterator[GivenOption]:
         """Return the options with these names, in the order of the command line."""
         return (option for option in self.options if option.name in names)
 
     def has(self, *names: str) -> bool:
-        return any(True for _ in self.every(*names))
+        return any(True for _ in self.all_given(*names))
 
     def last(self, *names: str) -> GivenOption | None:
         """Return the last of these options that was given; it overrides the others."""
         return next((option for option in reversed(self.options) if option.name in names), None)
 
-    def chosen(self, *names: str) -> str:
+    def last_name(self, *names: str) -> str:
         """Return the name of the last of these options that was given, or an empty string if none was."""
         option = self.last(*names)
         return "" if option is None else option.name
@@ -130,7 +130,7 @@ class Arguments(NamedTuple):
         return default if option is None else option.values[0]
 
     def values(self, name: str) -> list[str]:
-        return [option.values[0] for option in self.every(name)]
+        return [option.values[0] for option in self.all_given(name)]
 
 
 def data_text(folder: str, name: str) -> str:
@@ -326,7 +326,7 @@ def usage(command: ToolSyntax, width: int | None = None) -> str:
     lines = [f"usage: poolbook {command.name} {command.usage}", "", command.purpose]
     for head, rows in parts:
         lines += ["", head, *columns(rows, width)]
-    return folded("\n".join(lines), width) + "\n"
+    return wrap_text("\n".join(lines), width) + "\n"
 
 
 def synopsis(option: Option) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..bounded_text import read_input, read_text
 from .cells import FUNCTIONS, OWN_FUNCTIONS, UNSUPPORTED, CellFunction, cell_of
 from .formats import MAX_WIDTH, check_expression, parse_expression
-from .layout import Column, Layout, unescaped
+from .layout import Column, Layout, replace_escapes
 from .options import Arguments, ToolError, UsageError, data_text
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def print_format(arguments: Arguments, *, cut: bool = True) -> Format | None:
 
 def read_format(text: str, name: str, *, cut: bool = True) -> Format:
     """Parse the text of a print format; ``name`` is the name of its file, for messages."""
-    return _PrintFormatReader(name, cut).read(text)
+    return _PrintFormatReader(name, cut).parse_format(text)
 
 
 class OwnTable(NamedTuple):
@@ -102,7 +102,7 @@ def own_tables(tool: str) -> dict[str, OwnTable]:
 
 @cache
 def own_table(tool: str, view: str) -> Format:
-    return _PrintFormatReader(view, False, FUNCTIONS | OWN_FUNCTIONS).read(own_tables(tool)[view].text)
+    return _PrintFormatReader(view, False, FUNCTIONS | OWN_FUNCTIONS).parse_format(own_tables(tool)[view].text)
 
 
 _APPENDED_FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
@@ -115,7 +115,7 @@ def appended_columns(arguments: Arguments) -> tuple[Column, ...]:
     :raises UsageError: a letter is unknown, or an expression is invalid
     """
     columns: list[Column] = []
-    for option in arguments.every("aaf"):
+    for option in arguments.all_given("aaf"):
         letter = option.qualifier or ""
         if letter and letter not in _APPENDED_FORMS:
             wrong = letter[1:] if letter[0] in _APPENDED_FORMS else letter
@@ -139,7 +139,7 @@ class _PrintFormatReader:
         self.summed = False
         self.complaints: list[str] = []
 
-    def read(self, text: str) -> Format:
+    def parse_format(self, text: str) -> Format:
         section = "SELECT"
         for line in _joined_lines(text):
             tokens = list(_tokens_of_line(line))
@@ -182,11 +182,11 @@ class _PrintFormatReader:
             if word in ("UNIQUE", "FROM"):
                 raise self._invalid_format(f"SELECT {word} is not supported: use `-af ... | sort | uniq -c`")
             if word in _SEPARATORS:
-                self.separators[_SEPARATORS[word]] = unescaped(_next_word(remaining))
+                self.separators[_SEPARATORS[word]] = replace_escapes(_next_word(remaining))
             elif word == "LABEL":
                 self.label = " = "
             elif word == "SEPARATOR" and self.label is not None:
-                self.label = unescaped(_next_word(remaining))
+                self.label = replace_escapes(_next_word(remaining))
             elif word in ("BARE", "NOTITLE", "NOHEADER", "NOSUMMARY"):
                 self.head.add(word)
             else:
@@ -267,7 +267,7 @@ def _split_row(
         if token.text in with_value:
             value = next(remaining, None)
             quoted = value is not None and value.quoted and token.text in ("AS", "PRINTF")
-            values[token.text] = "" if value is None else (unescaped(value.text) if quoted else value.text)
+            values[token.text] = "" if value is None else (replace_escapes(value.text) if quoted else value.text)
             if value is not None and token.text == "WIDTH" and value.text == "AUTO":
                 flags_given.add("AUTO")
         else:

@@ -80,7 +80,7 @@ class QueueQuery(NamedTuple):
         return _analysis(self.arguments)
 
     @property
-    def partial(self) -> bool:
+    def shows_part_of_cluster(self) -> bool:
         """Return True if only part of a cluster may be shown, so that the number of its completed jobs is unknown."""
         return bool(self.selection.constraints) or any(job.proc is not None for job in self.selection.ids)
 
@@ -90,7 +90,7 @@ class QueueQuery(NamedTuple):
         return next((STATES[name][1] for name in _states(self.arguments)), None)
 
     @property
-    def plain(self) -> list[str] | None:
+    def plain_attributes(self) -> list[str] | None:
         """Return the attributes for ``formats.join_lines`` if texts suffice to print them, or None if ads are needed.
 
         Each row is a job selected by ``selection`` (ids and owners), ``everyone``, ``statuses`` and ``limit``, in the
@@ -101,14 +101,14 @@ class QueueQuery(NamedTuple):
         return plain_attributes(self.arguments)
 
     @property
-    def aggregated(self) -> bool:
+    def needs_only_counts(self) -> bool:
         """Return True if counts by cluster and status suffice, so that ``render_rows`` needs no ads."""
-        is_partial = self.partial or self.limit is not None or self.statuses is not None
+        is_partial = self.shows_part_of_cluster or self.limit is not None or self.statuses is not None
         is_partial = is_partial or self.arguments.has("io", "unmatchable", *EMPTY_TABLES)
         return self.view in ("batch", "totals") and not is_partial
 
 
-def read(argv: Sequence[str]) -> QueueQuery:
+def parse_arguments(argv: Sequence[str]) -> QueueQuery:
     """Parse a command line. Raise `UsageError` if options are invalid or contradict each other."""
     arguments = parse(COMMAND, argv)
     states = _states(arguments)
@@ -128,7 +128,7 @@ def read(argv: Sequence[str]) -> QueueQuery:
         where = () if form_file.where is None else (form_file.where,)
         selection = selection._replace(constraints=selection.constraints + where)
     form = ads_form(arguments)
-    grouping = arguments.chosen("batch", "nobatch")
+    grouping = arguments.last_name("batch", "nobatch")
     if grouping == "batch" and layout is not None:
         raise UsageError("poolbook q: -batch defines all columns: use either it, or -af and -format")
     everyone = bool(arguments.words or users) or arguments.has("allusers", "all-users")
@@ -136,7 +136,7 @@ def read(argv: Sequence[str]) -> QueueQuery:
     if view == "analysis":
         _analysis(arguments)
     selection = selection._replace(nodes=view == "batch" or arguments.has("dag"))
-    more_columns = _appended(arguments, view)
+    more_columns = _appended_columns(arguments, view)
     if more_columns and layout is not None:
         layout = layout._replace(columns=with_appended(layout.columns, more_columns))
     limit = last_number(COMMAND, arguments, "limit", least=1)
@@ -149,7 +149,7 @@ def _analysis(arguments: Arguments) -> frozenset[str]:
     return analysis_options(arguments, ANALYSES)
 
 
-def _appended(arguments: Arguments, view: str) -> tuple[Column, ...]:
+def _appended_columns(arguments: Arguments, view: str) -> tuple[Column, ...]:
     if not arguments.has("aaf"):
         return ()
     from .print_format import appended_columns
@@ -177,7 +177,7 @@ def _states(arguments: Arguments) -> list[str]:
 
 
 def _view(arguments: Arguments, states: list[str], is_batched: bool) -> str:
-    if chosen_view := arguments.chosen("totals", "io"):
+    if chosen_view := arguments.last_name("totals", "io"):
         return chosen_view
     if arguments.has(*ANALYSES):
         return "analysis"
@@ -185,7 +185,7 @@ def _view(arguments: Arguments, states: list[str], is_batched: bool) -> str:
         return "hold-codes"
     if arguments.has(*GROUPINGS):
         return "groups"
-    if chosen_view := arguments.chosen(*EMPTY_TABLES):
+    if chosen_view := arguments.last_name(*EMPTY_TABLES):
         return chosen_view
     if "hold" in states:
         return "hold"
@@ -269,7 +269,7 @@ def render(
     elif query.view == "batch":
         yield from title(display)
         rows = cluster_rows(jobs, query.arguments.has("dag"))
-        yield from batch_table(rows, _width(query, display), partial=query.partial)
+        yield from batch_table(rows, _width(query, display), partial=query.shows_part_of_cluster)
         yield "\n" + _footer(query, display, census)
     else:
         yield from title(display)

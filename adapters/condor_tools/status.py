@@ -43,11 +43,11 @@ class StatusQuery(NamedTuple):
         return "Warning: ignoring -compact option because -total option is also set\n" if has_both else ""
 
 
-def read(argv: Sequence[str]) -> StatusQuery:
+def parse_arguments(argv: Sequence[str]) -> StatusQuery:
     """Parse a command line. Raise `UsageError` if options are invalid or contradict each other."""
     arguments = parse(COMMAND, argv)
     view = _selected_view(arguments)
-    is_compact = arguments.chosen("compact", "nocompact", "slots") == "compact"
+    is_compact = arguments.last_name("compact", "nocompact", "slots") == "compact"
     if is_compact and VIEWS[view].kind != "Machine":
         raise UsageError(f"poolbook status: -compact shows slots and cannot be combined with -{view}")
     if is_compact and view not in ("slots", "avail"):
@@ -57,7 +57,10 @@ def read(argv: Sequence[str]) -> StatusQuery:
     constraints += [COMPACT_CONSTRAINT] if is_compact else []
     form = print_format(arguments, cut=False)
     where = [own.where for own in (own_table("status", view), form) if own is not None and own.where is not None]
-    layout, more_columns = custom_layout(arguments) if form is None else form.layout, _appended(arguments, is_compact)
+    layout, more_columns = (
+        custom_layout(arguments) if form is None else form.layout,
+        _appended_columns(arguments, is_compact),
+    )
     if more_columns and form is not None:
         layout = form.layout._replace(columns=with_appended(form.layout.columns, more_columns))
     return StatusQuery(
@@ -73,7 +76,7 @@ def read(argv: Sequence[str]) -> StatusQuery:
     )
 
 
-def _appended(arguments: Arguments, is_compact: bool) -> tuple[Column, ...]:
+def _appended_columns(arguments: Arguments, is_compact: bool) -> tuple[Column, ...]:
     if not arguments.has("aaf"):
         return ()
     from .print_format import appended_columns
@@ -87,7 +90,7 @@ def _appended(arguments: Arguments, is_compact: bool) -> tuple[Column, ...]:
 
 def _selected_view(arguments: Arguments) -> str:
     """Return the view. -run shows the jobs of the queue, unless -slots or -claimed is also given."""
-    view_names = [option.name for option in arguments.every(*VIEWS)]
+    view_names = [option.name for option in arguments.all_given(*VIEWS)]
     if "run" in view_names and ("slots" in view_names or "claimed" in view_names):
         view_names = ["claimed"]
     if "run" in view_names and "schedd" in view_names:

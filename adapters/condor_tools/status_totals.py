@@ -280,7 +280,7 @@ class MachineTotals:
         if is_partitionable:
             self.largest = largest_gb if isinstance(largest_gb, int | float) else None
 
-    def add(self, other: MachineTotals) -> None:
+    def add_slot(self, other: MachineTotals) -> None:
         """Add another slot of the machine to the line."""
         self.slots += other.slots
         self.free_cpus += other.free_cpus
@@ -323,7 +323,7 @@ def compact_table(ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]
         key = (text(ad, "Machine") or "", str(abs(number(ad, "SlotTypeId") or 0)))
         machine = MachineTotals(ad, display)
         if key in machines:
-            machines[key].add(machine)
+            machines[key].add_slot(machine)
         else:
             machines[key] = machine
     rows = []

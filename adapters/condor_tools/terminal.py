@@ -37,7 +37,7 @@ def is_live(stream: IO[str]) -> bool:
 
 def rewrite_line(line: str, stream: IO[str]) -> None:
     """Replace the current line on a terminal with this one, truncated to the terminal's width."""
-    width, shown_line = width_of(stream), visible(line)
+    width, shown_line = width_of(stream), as_one_line(line)
     _write_control(f"\r{shown_line if width is None else shown_line[: width - 1]}\x1b[K", stream)
     stream.flush()
 
@@ -52,10 +52,10 @@ class ProgressLine:
         self._last = time.monotonic()
         self._told = False
 
-    def due(self) -> bool:
+    def is_due(self) -> bool:
         return time.monotonic() - self._last >= self._every
 
-    def tell(self, text: str) -> None:
+    def show_text(self, text: str) -> None:
         self._last, self._told = time.monotonic(), True
         if self.live:
             rewrite_line(text, sys.stderr)
@@ -67,7 +67,7 @@ class ProgressLine:
             rewrite_line("", sys.stderr)
 
 
-def folded(text: str, width: int | None, indent: int = 0) -> str:
+def wrap_text(text: str, width: int | None, indent: int = 0) -> str:
     """Wrap each line of a text between words; indent continuation lines by `indent` more than their line."""
     if width is None or width < NARROWEST:
         return text
@@ -94,8 +94,10 @@ def columns(rows: Sequence[tuple[str, str]], width: int | None) -> list[str]:
     """Format rows with two columns; wrap the second column next to the first."""
     width_of_first = max((len(first) for first, _ in rows), default=0)
     if width is not None and width_of_first + 4 > width // 2:  # put the second column below the first
-        return [folded(f"  {first}\n      {text}".rstrip(), width) for first, text in rows]
-    return [folded(f"  {first:{width_of_first}}  {text}".rstrip(), width, width_of_first + 2) for first, text in rows]
+        return [wrap_text(f"  {first}\n      {text}".rstrip(), width) for first, text in rows]
+    return [
+        wrap_text(f"  {first:{width_of_first}}  {text}".rstrip(), width, width_of_first + 2) for first, text in rows
+    ]
 
 
 _COLOURS = {"good": "32", "bad": "31", "waits": "33"}
@@ -151,7 +153,7 @@ def escape_controls(text: str) -> str:
     return re.sub(_CONTROLS, lambda found: _escape_sequence(found[0]), text)
 
 
-def visible(text: str) -> str:
+def as_one_line(text: str) -> str:
     """Escape control characters and line ends, so that the text stays on its line."""
     return escape_controls(text).replace("\n", "\\n").replace("\t", "    ")
 

@@ -31,14 +31,14 @@ class Tool(NamedTuple):
     lacking: str  #: the message for an option without its value
     lacking_all: str = ""  #: the message for an option that takes any number of values, if it differs
     unknown: str = ""  #: the message for an unknown option; empty: it is treated as an argument
-    wrong: str = "1"  #: the exit code for invalid usage
-    helped: str = "0"  #: the exit code of -help
+    usage_exit_code: str = "1"  #: the exit code for invalid usage
+    help_exit_code: str = "0"  #: the exit code of -help
     help_out: str = ""  #: not empty if the help goes to standard output
     words_end_it: str = ""  #: not empty if no options may follow the first argument
 
     def usage_error(self, message: str, **values: str) -> ToolEnded:
         usage = usage_of(self.name) if "{usage}" in message else ""
-        return ToolEnded(int(self.wrong), message.format(usage=usage, **values))
+        return ToolEnded(int(self.usage_exit_code), message.format(usage=usage, **values))
 
     def find(self, word: str) -> tuple[Option, str | None] | None:
         """Return the option that an argument names, and the text after its colon."""
@@ -59,7 +59,7 @@ def usage_of(tool: str) -> str:
     return data_text("usages", tool)
 
 
-def read(tool: Tool, argv: Sequence[str]) -> Arguments:
+def parse_tool_arguments(tool: Tool, argv: Sequence[str]) -> Arguments:
     """Parse a tool's arguments according to its table. Raise ``ToolEnded``, also for -help and -version."""
     options_given: list[GivenOption] = []
     words: list[str] = []
@@ -79,11 +79,13 @@ def read(tool: Tool, argv: Sequence[str]) -> Arguments:
         option, qualifier = match
         if option.name == "help":
             text = usage_of(tool.name)
-            raise ToolEnded(int(tool.helped), *(("", text) if tool.help_out else (text,)))
+            raise ToolEnded(int(tool.help_exit_code), *(("", text) if tool.help_out else (text,)))
         if option.name == "version":
             raise ToolEnded(0, out=version())
         if option.refused:
-            raise ToolEnded(int(tool.wrong), f"condor_{tool.name}: {word} is not supported: {option.refused}\n")
+            raise ToolEnded(
+                int(tool.usage_exit_code), f"condor_{tool.name}: {word} is not supported: {option.refused}\n"
+            )
         takes_many = option.arity == MANY
         end = at + option.arity
         if takes_many:

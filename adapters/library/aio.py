@@ -100,7 +100,7 @@ class _InThread(Generic[T]):
         self._closing: Future[None] | None = None
 
     async def _call(self, method: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
-        if self._thing._calls.inherited:  # a forked process has no such thread: the method rejects the call
+        if self._thing._calls.is_inherited:  # a forked process has no such thread: the method rejects the call
             return method(self._thing, *args, **kwargs)
         if self._closing is not None:
             raise LogClosed(f"it was closed: `{type(self).__name__}.open` opens its log again")
@@ -112,7 +112,7 @@ class _InThread(Generic[T]):
 
     async def close(self) -> None:
         """Close the pool or log after all earlier calls; later calls fail. A cancelled `close` still closes it."""
-        if self._thing._calls.inherited:
+        if self._thing._calls.is_inherited:
             return
         if self._closing is None:
             self._closing = self._thread.submit(self._thing.close)

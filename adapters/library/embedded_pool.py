@@ -26,7 +26,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore
 from ...domain.ports.world import Launch
 from ...domain.startd.public_ad import PublishedSlots
-from ...domain.state.caches import Caches, ad_of
+from ...domain.state.caches import Caches, ad_from_attributes
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
 from ...domain.units import SECOND
@@ -39,7 +39,7 @@ from ..stores.location import locate
 from ..stores.log_paths import MemoryLock, WriterLock
 from .log_base import CallLock, JobId, LogQueries, serialized
 from .pool_administration import Config, Configured, Submitters
-from .python_values import plain, seconds_of, text_of
+from .python_values import plain_ads, seconds_of, text_of
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -179,7 +179,7 @@ class Pool(Submitters, LogQueries):
     def close(self) -> None:
         """Close the log; later calls fail. Running processes continue under their supervisor, and the next `open`
         recovers them."""
-        if self._closed or self._calls.inherited:
+        if self._closed or self._calls.is_inherited:
             return
         with self._calls:
             if self._views is not None:
@@ -224,8 +224,8 @@ class Pool(Submitters, LogQueries):
             submitting_user = user or self._user
             number = self._engine.state.next_cluster + len(self._submissions)
             parsed = submission_of(
-                description, count=count, user=submitting_user, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
-                terms=SubmitTerms.of(self._engine.state, number), now=self._engine.world.now() // SECOND, seed=number,
+                description, count=count, seed=number, user=submitting_user, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
+                terms=SubmitTerms.from_state(self._engine.state, number), now=self._engine.world.now() // SECOND,
             )  # fmt: skip
             for warning in parsed.warnings:
                 warnings.warn(warning, SubmitWarning, stacklevel=2)
@@ -389,7 +389,7 @@ class Pool(Submitters, LogQueries):
         :raises ClassAdSyntaxError: the constraint is not a valid expression
         """
         ads = (cluster.attributes(proc) for cluster in self._engine.state.clusters.values() for proc in cluster.procs())
-        return plain(map(ad_of, ads), constraint, self._engine.world.now())
+        return plain_ads(map(ad_from_attributes, ads), constraint, self._engine.world.now())
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the slots, as in `poolbook status -long`.
@@ -399,7 +399,7 @@ class Pool(Submitters, LogQueries):
         now = self._engine.world.now()
         context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=self._engine.state.user_maps)
         published = PublishedSlots(self._engine.state, Caches(), now, context)
-        return plain(map(published.ad, self._engine.state.slots.values()), constraint, now)
+        return plain_ads(map(published.ad, self._engine.state.slots.values()), constraint, now)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
@@ -412,7 +412,7 @@ class Pool(Submitters, LogQueries):
         if self._views is None:
             self._views = open_tables(None)
         catch_up(self._engine.log, self._views)
-        return plain(Views(self._views).history_ads(), constraint, self._engine.world.now())
+        return plain_ads(Views(self._views).history_ads(), constraint, self._engine.world.now())
 
     def usage(self) -> dict[str, float]:
         """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1.
@@ -460,7 +460,7 @@ def _serve_in_process(
             server.world.configure(configured.read())
             server.world.warm_up()
             _configure(server.engine, configured)
-        server.begin()
+        server.start_serving()
     except BaseException:
         server.close()
         raise

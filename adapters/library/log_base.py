@@ -36,12 +36,12 @@ class CallLock:
         self._process = os.getpid()
 
     @property
-    def inherited(self) -> bool:
+    def is_inherited(self) -> bool:
         """Return True in a process that was forked after this lock was created."""
         return self._process != os.getpid()
 
     def __enter__(self) -> None:
-        if self.inherited:
+        if self.is_inherited:
             raise LogClosed(
                 f"process {self._process} opened this pool or log and then forked this one, which cannot use it; open "
                 "the log again here (a pool: after that process has closed it)"

@@ -64,7 +64,7 @@ def _python_value(value: Value) -> Any:
     return value if isinstance(value, bool | int | float | str) else str(value)
 
 
-def plain(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, Any]]:
+def plain_ads(ads: Iterable[ClassAd], constraint: str, now: int) -> list[dict[str, Any]]:
     """Return the ads for which `constraint` is true (empty: all) at the instant `now`, in microseconds, as plain
     dictionaries. Raise `ClassAdSyntaxError` if the constraint is not a valid expression."""
     condition = parse(constraint) if constraint else None

@@ -23,7 +23,7 @@ from ..runtime.queries import Queries
 from ..stores.location import safe_url
 from ..stores.opening import open_log
 from .log_base import CallLock, LogQueries, serialized
-from .python_values import pauses, plain, polls
+from .python_values import pauses, plain_ads, polls
 
 
 @serialized("close", "follow")
@@ -57,21 +57,21 @@ class Log(LogQueries):
 
     def close(self) -> None:
         """Close the log; later calls fail."""
-        if self._calls.inherited:
+        if self._calls.is_inherited:
             return
         with self._calls:
             if self._store is not None:
                 self._store.close()
                 self._store = None
 
-    def _opened(self) -> Store:
+    def _open_store(self) -> Store:
         if self._store is None:
             raise LogClosed(f"{safe_url(self.url)} was closed: `Log.open` opens it again")
         return self._store
 
     @property
     def _log(self) -> Store:
-        store = self._opened()
+        store = self._open_store()
         store.refresh()
         return store
 
@@ -96,7 +96,7 @@ class Log(LogQueries):
         """
         with self._queries() as queries:
             queue = queries.queue()
-            return plain(queue.ads, constraint, queue.at)
+            return plain_ads(queue.ads, constraint, queue.at)
 
     def slots(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the slots, as in `poolbook status -long`.
@@ -105,7 +105,7 @@ class Log(LogQueries):
         """
         with self._queries() as queries:
             at = queries.views.at
-            return plain(queries.slots(at // 1_000_000), constraint, at)
+            return plain_ads(queries.slots(at // 1_000_000), constraint, at)
 
     def history(self, constraint: str = "") -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
@@ -113,7 +113,7 @@ class Log(LogQueries):
         :raises ClassAdSyntaxError: the constraint is not a valid expression
         """
         with self._queries() as queries:
-            return plain(queries.history(), constraint, queries.views.at)
+            return plain_ads(queries.history(), constraint, queries.views.at)
 
     def submitters(self) -> list[Standing]:
         """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings, as

@@ -19,7 +19,7 @@ from ...domain.classad import ClassAd, EvaluationError, Expression
 from ...domain.config import Configuration
 from ...domain.events import Ad
 from ...domain.settings_classes import setting
-from ...domain.state.caches import ad_of
+from ...domain.state.caches import ad_from_attributes
 from ...domain.state.job_ad import unquoted
 from .execution.activation import UnixAccount
 from .host import host_name
@@ -56,13 +56,13 @@ class JobAccountSettings:
     dedicated: re.Pattern[str] | None = None  #: the dedicated accounts: all their processes belong to a job
 
     @classmethod
-    def configured(cls, configuration: Configuration) -> JobAccountSettings:
+    def from_configuration(cls, configuration: Configuration) -> JobAccountSettings:
         """Read a configuration. Raise `ConfigError` if a value is invalid, or this process is not root but must be."""
         get_setting, slots = configuration.get, {}
         for name in configuration.names():
             if _SLOT_USER.fullmatch(name) and get_setting(name):
                 slots[name.upper().removesuffix("_USER")] = get_setting(name)
-        nobody_text = configuration.raw(_SLOT_USERS) or ""
+        nobody_text = configuration.raw_value(_SLOT_USERS) or ""
         _check_root(configuration, [*(f"{slot}_USER" for slot in slots), *([_SLOT_USERS] if nobody_text else [])])
         is_local_trusted = configuration.boolean("TRUST_LOCAL_UID_DOMAIN", True)
         is_domain_trusted = is_local_trusted or configuration.boolean("TRUST_UID_DOMAIN", False)
@@ -71,7 +71,7 @@ class JobAccountSettings:
             allow=configuration.expression(ALLOW) if configuration.is_defined(ALLOW) else None,
             trusted=is_domain_trusted or _is_within(host_name(), get_setting("UID_DOMAIN")),
             slots=slots,
-            nobodys=tuple(configuration.expanded(nobody_user) for nobody_user in _SLOT_NAME.split(nobody_text))
+            nobodys=tuple(configuration.expand_text(nobody_user) for nobody_user in _SLOT_NAME.split(nobody_text))
             if nobody_text
             else (),
             dedicated=_dedicated_account_pattern(configuration),
@@ -106,7 +106,7 @@ class JobAccountSettings:
         if self.allow is None:
             return True
         try:
-            value = self.allow.evaluate(ClassAd(), ad_of(job))
+            value = self.allow.evaluate(ClassAd(), ad_from_attributes(job))
         except EvaluationError:
             value = None
         if not isinstance(value, bool | int | float):

@@ -64,7 +64,7 @@ class Containers:
     rocm: bool = field(default=False, metadata=setting("SINGULARITY_ADD_ROCM_FLAG", bool))
 
     @classmethod
-    def configured(cls, configuration: Configuration) -> Containers:
+    def from_configuration(cls, configuration: Configuration) -> Containers:
         """Read the configuration. Raise `ConfigError` if a number or a Boolean is invalid."""
         names = configuration.get("DOCKER_MOUNT_VOLUMES").replace(",", " ").split()
         return cls(

@@ -138,14 +138,14 @@ class Cron:
     def attributes(self) -> Mapping[str, str]:
         return {name: text for state in self._states.values() for name, text in state.published.items()}
 
-    def next(self) -> int | None:
+    def next_due_time(self) -> int | None:
         return min((state.due for state in self._states.values() if state.due is not None), default=None)
 
     def expected(self) -> bool:
         """Return True if a running program has published nothing yet."""
         return any(state.child is not None and not state.published for state in self._states.values())
 
-    def turn(self, now: int) -> None:
+    def start_due_programs(self, now: int) -> None:
         for state in list(self._states.values()):
             if state.due is not None and state.due <= now:
                 is_periodic = state.job.mode == "Periodic"

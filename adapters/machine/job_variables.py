@@ -17,7 +17,7 @@ from ...domain.classad import EvaluationError, parse
 from ...domain.config import Configuration
 from ...domain.events import Ad
 from ...domain.settings_classes import setting
-from ...domain.state.caches import ad_of
+from ...domain.state.caches import ad_from_attributes
 from ...domain.state.job_ad import unquoted
 from .execution.activation import CPU_COUNTS
 
@@ -43,7 +43,7 @@ class JobVariables:
     nvidia: bool = field(default=True, metadata=setting("AUTO_SET_NVIDIA_VISIBLE_DEVICES", bool))
 
     @classmethod
-    def configured(cls, configuration: Configuration) -> JobVariables:
+    def from_configuration(cls, configuration: Configuration) -> JobVariables:
         get = configuration.get
         setting_names = configuration.all_names()
         resources = {name[len(_NAMES) :] for name in setting_names if name.lower().startswith(_NAMES.lower())}
@@ -56,7 +56,7 @@ class JobVariables:
             },
         )
 
-    def of(self, slot: Ad) -> dict[str, str]:
+    def variables_of_slot(self, slot: Ad) -> dict[str, str]:
         """Return the variables that override a job's own on a slot: the assigned devices of each custom resource."""
         variables = {"_CHIRP_DELAYED_UPDATE_PREFIX": self.chirps}
         resources = unquoted(slot.get("MachineResources", "")).split()
@@ -90,7 +90,7 @@ _NO_DEVICES: Final = {"NVIDIA_VISIBLE_DEVICES": "none"}
 
 def _text(ad: Ad, expression: str) -> str:
     try:
-        value = parse(expression).evaluate(ad_of(ad))
+        value = parse(expression).evaluate(ad_from_attributes(ad))
     except EvaluationError:
         return ""
     return value if isinstance(value, str) else ""

@@ -42,7 +42,7 @@ class MailSettings(Struct, frozen=True):
     sender: str = ""  #: the address of the sender
 
     @classmethod
-    def configured(cls, configuration: Configuration) -> MailSettings:
+    def from_configuration(cls, configuration: Configuration) -> MailSettings:
         setting_texts = (configuration.get(name).strip() for name in ("SMTP_SERVER", "SENDMAIL", "MAIL", "MAIL_FROM"))
         server, sendmail, mail, sender = setting_texts
         return cls(server, _installed_program(sendmail), _installed_program(mail), sender)
@@ -104,11 +104,11 @@ class Mailer(Struct):
         self._waiting.append(mail)
         self._start_next()
 
-    def next(self) -> float | None:
+    def seconds_to_deadline(self) -> float | None:
         """Return the seconds until ``turn`` must be called, or None if no program is running."""
         return None if self._running is None else max(0.0, self._running.until - time.monotonic())
 
-    def turn(self) -> None:
+    def end_overdue_program(self) -> None:
         running = self._running
         if running is None or time.monotonic() < running.until:
             return

@@ -32,7 +32,7 @@ class _CpuTimes(Struct):
     slot: str
     samples: deque[tuple[int, int]] = field(default_factory=deque)
 
-    def add(self, at: int, used_us: int) -> None:
+    def add_measurement(self, at: int, used_us: int) -> None:
         self.samples.append((at, used_us))
         while len(self.samples) > 2 and self.samples[1][0] <= at - WINDOW:
             self.samples.popleft()
@@ -48,17 +48,17 @@ class CondorLoad(Struct):
 
     _jobs: dict[str, _CpuTimes] = field(default_factory=dict)
 
-    def began(self, key: str, slot: str, at: int) -> None:
+    def add_activation(self, key: str, slot: str, at: int) -> None:
         """Add an activation that has started."""
         self._jobs[key] = _CpuTimes(slot)
-        self._jobs[key].add(at, 0)
+        self._jobs[key].add_measurement(at, 0)
 
-    def measured(self, key: str, at: int, used_us: int) -> None:
+    def record_cpu_time(self, key: str, at: int, used_us: int) -> None:
         """Record the total CPU time of an activation, in microseconds."""
         if key in self._jobs:
-            self._jobs[key].add(at, used_us)
+            self._jobs[key].add_measurement(at, used_us)
 
-    def ended(self, key: str) -> None:
+    def remove_activation(self, key: str) -> None:
         self._jobs.pop(key, None)
 
     def loads(self, now: int, most: float) -> Mapping[str, float]:
@@ -70,7 +70,7 @@ class Sensors(Struct, frozen=True):
     _idle: Idle
 
     @classmethod
-    def configured(cls, configuration: Configuration) -> Sensors:
+    def from_configuration(cls, configuration: Configuration) -> Sensors:
         """Return the sensors of a configuration: CONSOLE_DEVICES, STARTD_HAS_BAD_UTMP."""
         devices = configuration.get("CONSOLE_DEVICES").replace(",", " ").split()
         console = [device.removeprefix("/dev/") for device in devices]
@@ -183,10 +183,10 @@ class Idle:
     def recent(self, now: int) -> tuple[int | None, int | None]:
         """Return the result of ``read`` as of at most `_READ_EVERY` ago: it looks at all terminals."""
         if not self._recent_at <= now < self._recent_at + _READ_EVERY:
-            self._recent, self._recent_at = self.read(now), now
+            self._recent, self._recent_at = self.last_use(now), now
         return self._recent
 
-    def read(self, now: int) -> tuple[int | None, int | None]:
+    def last_use(self, now: int) -> tuple[int | None, int | None]:
         """Return the instants, in microseconds, of the last use anywhere and at the console; None: unknown. An access
         time in the future counts as now."""
         lines = None if self._bad_utmp else logged_in(self._utmp)

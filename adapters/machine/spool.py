@@ -23,7 +23,7 @@ from ...domain.config import Configuration
 from ...domain.events import Event, JobsTransitioned, Procs
 from ...domain.state_machines.job_rows import LEFT
 from .execution.activation import UnixAccount
-from .execution.supervisor.rights import UserIds, acting
+from .execution.supervisor.rights import UserIds, acting_as
 from .execution.supervisor.scratch import remove_now
 from .starter import make_own_directory, make_private_directory
 
@@ -105,7 +105,7 @@ class Spool:
                 if match := _OF_A_JOB.fullmatch(os.path.basename(path)):
                     yield int(match[1]), int(match[2]), path
 
-    def follow(self, _: int, events: Sequence[Event]) -> None:
+    def remove_ended_jobs(self, _: int, events: Sequence[Event]) -> None:
         """Remove the spool directories of jobs that leave the queue with these events."""
         for event in events:
             if isinstance(event, JobsTransitioned) and event.target == LEFT:
@@ -137,7 +137,7 @@ class Spool:
     def remove(self, path: str) -> None:
         """Remove a job's directory, and its parents if this leaves them empty. Use the rights of its owner, who may
         have put links into its path."""
-        with suppress(OSError), acting(self._rights_to_remove(path)):
+        with suppress(OSError), acting_as(self._rights_to_remove(path)):
             remove_now(path)
             for folder_above in (os.path.dirname(path), os.path.dirname(os.path.dirname(path))):
                 os.rmdir(folder_above)  # fails if the parent contains another job's directory

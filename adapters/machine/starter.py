@@ -17,7 +17,7 @@ from ...domain.events import Ad
 from ...domain.schedd.job_edits import attributes_not_settable
 from ...domain.settings_classes import setting
 from ...domain.startd.provisioning import EXECUTE, execute_directories
-from ...domain.state.caches import ad_of
+from ...domain.state.caches import ad_from_attributes
 from ...domain.state.pool_settings import ATTRIBUTE_LISTS
 from .accounts import JobAccountSettings
 from .containers import Containers
@@ -66,7 +66,7 @@ class Starter:
     """What jobs may do with condor_chirp, by ENABLE_CHIRP_<setting> and CHIRP_<setting>; None: nothing."""
 
     @classmethod
-    def configured(cls, configuration: Configuration, folder: Path) -> Starter:
+    def from_configuration(cls, configuration: Configuration, folder: Path) -> Starter:
         """Read the configuration of a pool whose supervisor uses ``folder``, and create the directories. Raise
         `ConfigError` if an expression cannot be parsed, or a directory is missing or not writable."""
         renice = configuration.expression(RENICE) if configuration.source(RENICE).kind != "default" else None
@@ -83,9 +83,9 @@ class Starter:
             renice=renice,
             execute=execute_folders,
             plugins=plugins_by_method(configuration),
-            accounts=JobAccountSettings.configured(configuration),
-            containers=Containers.configured(configuration),
-            variables=JobVariables.configured(configuration),
+            accounts=JobAccountSettings.from_configuration(configuration),
+            containers=Containers.from_configuration(configuration),
+            variables=JobVariables.from_configuration(configuration),
             chirp=_chirp(configuration),
         )
 
@@ -94,7 +94,7 @@ class Starter:
         if self.renice is None:
             return 0
         try:
-            value = self.renice.evaluate(ad_of(job))
+            value = self.renice.evaluate(ad_from_attributes(job))
         except EvaluationError:
             return _NO_NUMBER
         return max(0, min(int(value), _NICEST)) if isinstance(value, int | float) else _NO_NUMBER

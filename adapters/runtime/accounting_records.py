@@ -72,7 +72,7 @@ def records(standings: Sequence[Standing], groups: Groups, updated: int, cycle: 
 def weight(ad: Mapping[str, str]) -> float:
     """Return a slot's weight from the texts of its ad: SlotWeight, or Cpus if it has no SlotWeight."""
     from ...domain.classad import EvaluationError
-    from ...domain.state.caches import ad_of as parsed
+    from ...domain.state.caches import ad_from_attributes as parsed
 
     name = "SlotWeight" if "SlotWeight" in ad else "Cpus"
     text = ad.get(ad[name] if ad.get(name) == "Cpus" else name, "1")
@@ -94,14 +94,14 @@ def _submitter(standing: Standing, share: float, pie: float) -> dict[str, Any]:
         "AccountingGroup": standing.group,
         "Priority": standing.effective,
         "PriorityFactor": standing.factor,
-        "Floor": _bare(standing.floor),
-        "Ceiling": _bare(standing.ceiling),
+        "Floor": _whole_as_integer(standing.floor),
+        "Ceiling": _whole_as_integer(standing.ceiling),
         "HierWeightedResourcesUsed": 0.0,
         **_usage([standing]),
     }
 
 
-def _bare(cores: float) -> float:
+def _whole_as_integer(cores: float) -> float:
     """Return a whole number as an integer, as HTCondor prints it."""
     return int(cores) if cores == int(cores) else cores
 
@@ -128,7 +128,7 @@ def _group(
     """Return a group's record. The group's priority, which HTCondor's tools do not show, is computed from its members'
     priorities. If it has only one member, it has this member's priority."""
     own_members = members[name]
-    inner_groups = [inner for inner in members if name == NO_GROUP or _within(inner, name)]
+    inner_groups = [inner for inner in members if name == NO_GROUP or _is_within_group(inner, name)]
     under = [member for inner in inner_groups for member in members[inner]]
     priority = max([LEAST_PRIORITY, sum(member.priority for member in own_members if member.priority > LEAST_PRIORITY)])
     factor = groups.factors.get(name.lower(), groups.default)
@@ -153,7 +153,7 @@ def _group(
     }
 
 
-def _within(inner: str, outer: str) -> bool:
+def _is_within_group(inner: str, outer: str) -> bool:
     return f"{inner}.".lower().startswith(f"{outer}.".lower())
 
 
@@ -189,12 +189,12 @@ _FACTOR = 1000.0
 def records_of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
     """Return the records in an Accountantnew.log from its ads, by key. It contains real priorities, and only those
     factors that differ from the default."""
-    updated = _plain(ads.get(_ACCOUNTANT, {}).get("LastUpdateTime", "0"))
+    updated = _literal_value(ads.get(_ACCOUNTANT, {}).get("LastUpdateTime", "0"))
     customers = {key.removeprefix(_CUSTOMER): ad for key, ad in ads.items() if key.startswith(_CUSTOMER)}
     groups = [name for name in customers if "@" not in name]
     records: list[Record] = []
     for name in sorted(customers, key=lambda name: ("@" in name, name)):
-        record = {attribute: _plain(text) for attribute, text in customers[name].items()}
+        record = {attribute: _literal_value(text) for attribute, text in customers[name].items()}
         record = {attribute: value for attribute, value in record.items() if not attribute.endswith("UnchargedTime")}
         factor = number(record, "PriorityFactor") or _FACTOR
         real = max(LEAST_PRIORITY, number(record, "Priority"))
@@ -213,7 +213,7 @@ def records_of_table(ads: Mapping[str, Mapping[str, str]]) -> list[Record]:
     return records
 
 
-def _plain(text: str) -> Any:
+def _literal_value(text: str) -> Any:
     """Return the value of a text that is a literal; any other text is returned unchanged."""
     if not _NUMBER.fullmatch(text):
         return {"true": True, "false": False}.get(text.lower(), text.strip('"'))
@@ -232,7 +232,7 @@ def records_of_output(ads: Iterable[Mapping[str, str]]) -> list[Record]:
     names end in the record's number."""
     records: list[Record] = []
     for ad in ads:
-        record = {name: _plain(text) for name, text in ad.items()}
+        record = {name: _literal_value(text) for name, text in ad.items()}
         records += _split_record(record) if "NumSubmittors" in record else [record]
     return records
 
@@ -289,7 +289,7 @@ def standing_of(record: Record) -> Standing:
     )
 
 
-def ad_of(record: Record) -> ClassAd:
+def record_ad(record: Record) -> ClassAd:
     from ...domain.classad import ClassAd
 
     ad = ClassAd()

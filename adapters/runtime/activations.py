@@ -13,7 +13,7 @@ from ...domain.classad import ClassAd, EvaluationError
 from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import is_published
-from ...domain.state.caches import ad_of, parse_cached
+from ...domain.state.caches import ad_from_attributes, parse_cached
 from ..machine.execution import activation as execution
 from ..machine.starter import Starter
 from .job_containers import container_of, with_image
@@ -35,7 +35,7 @@ class ReadAd:
     def value(self, text: str) -> object:
         """Evaluate an expression in the ad. Return its value, or None if it has no value."""
         if self._ad is None:
-            self._ad = ad_of(self._texts)
+            self._ad = ad_from_attributes(self._texts)
         parsed = parse_cached(text)
         try:
             return None if parsed is None else parsed.evaluate(self._ad)
@@ -67,17 +67,21 @@ _PLAIN_STRING = re.compile(r'"[^"\\]*"', re.ASCII)
 def arguments(job: ReadAd) -> tuple[str, ...]:
     """Return a job's arguments from ``Arguments`` (in the new syntax) or ``Args`` (in the old syntax, without
     quotes)."""
-    return tuple(_listed(job, "Arguments") if "Arguments" in job else job.text("Args").split())
+    return tuple(_words_of_attribute(job, "Arguments") if "Arguments" in job else job.text("Args").split())
 
 
 def environment(job: ReadAd) -> dict[str, str]:
     """Return a job's environment from ``Environment`` (in the new syntax) or ``Env`` (in the old syntax)."""
     has_new_syntax = "Environment" in job
-    entries = _listed(job, "Environment") if has_new_syntax else job.text("Env").split(job.text("EnvDelim") or ";")
+    entries = (
+        _words_of_attribute(job, "Environment")
+        if has_new_syntax
+        else job.text("Env").split(job.text("EnvDelim") or ";")
+    )
     return {name: value for name, _, value in (entry.partition("=") for entry in entries) if name}
 
 
-def _listed(job: ReadAd, name: str) -> list[str]:
+def _words_of_attribute(job: ReadAd, name: str) -> list[str]:
     """Return the words in an attribute in the new syntax."""
     items = job.value(f"argsToList({name})") if job.text(name) else ()
     return [str(value) for value in items] if isinstance(items, Sequence) else []
@@ -128,7 +132,7 @@ def activation(
         environment=environment(job),
         inherited=starter.variables.inherits,
         counts=() if _at_the_access_point(job) else starter.variables.counts,
-        added=starter.variables.of(launch.slot_ad),
+        added=starter.variables.variables_of_slot(launch.slot_ad),
         sets_home=starter.variables.home,
         iwd=job.text("Iwd") or "/",
         stdin=job.text("In"),

@@ -58,7 +58,7 @@ def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> I
     from ...domain.classad import ClassAd
 
     for position, same_event in groupby(places, attrgetter("position")):
-        unpacked = UnpackedAds(_packed(url, position))
+        unpacked = UnpackedAds(_packed_ads(url, position))
         sieve_places = None if sieve is None else unpacked.places_of(sieve.names)
         for place in same_event:
             if sieve is None or sieve_places is None or sieve.lets_pass(unpacked.selected(place.number, sieve_places)):
@@ -94,12 +94,12 @@ def sample_ads(url: str, positions: Iterable[int]) -> Iterator[ClassAd]:
     from ...domain.classad import ClassAd
 
     for position in positions:
-        unpacked = UnpackedAds(_packed(url, position))
+        unpacked = UnpackedAds(_packed_ads(url, position))
         for number in range(len(unpacked.group_of)):
             yield ClassAd.from_old(unpacked.text(number))
 
 
-def _packed(url: str, position: int) -> bytes:
+def _packed_ads(url: str, position: int) -> bytes:
     location = locate(url)
     packed = _of_file(location.place, position) if location.kind == "sqlite" else None
     return _of_log(url, position) if packed is None else packed

@@ -50,18 +50,18 @@ SERVED: dict[str, type[Served]] = {
 
 def command_of(request: Mapping[str, Any]) -> s.Command:
     """Return the command in a request. Raise `Refusal` if there is none."""
-    command = _converted(request, COMMANDS)
+    command = _convert_request(request, COMMANDS)
     assert isinstance(command, s.Command)
     return command
 
 
 def request_of(request: Mapping[str, Any]) -> s.Command | Served:
     """Decode a request to a server. Raise `Refusal` if it is malformed."""
-    command: s.Command | Served = _converted(request, {**COMMANDS, **SERVED})
+    command: s.Command | Served = _convert_request(request, {**COMMANDS, **SERVED})
     return command
 
 
-def _converted(request: Mapping[str, Any], kinds: Mapping[str, type[Any]]) -> Any:
+def _convert_request(request: Mapping[str, Any], kinds: Mapping[str, type[Any]]) -> Any:
     name = str(request.get("kind"))
     kind = kinds.get(name)
     if kind is None:

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Any
 
 from ..machine.host import user_name
-from ..sockets import Lines, peer_of
+from ..sockets import JsonLineConnection, peer_of
 
 LONGEST_REQUEST = 4 << 20  #: maximum bytes of a request: more than a command line can contain
 LONGEST_SUBMIT = 64 << 20  #: maximum bytes of a request that contains jobs
@@ -36,7 +36,7 @@ def name_of(uid: int) -> str:
     return "root" if name == "0" else name
 
 
-class JsonConnection(Lines):
+class JsonConnection(JsonLineConnection):
     """A connection on which each line of JSON is answered by a line of JSON. A client that receives no answer repeats
     the request with the same id."""
 
@@ -84,7 +84,7 @@ class Connections:
         return self._unfinished
 
     @property
-    def waits(self) -> bool:
+    def has_waiting_request(self) -> bool:
         """Return True if a request is waiting."""
         return bool(self._turns)
 
@@ -166,7 +166,7 @@ class Connections:
         self._unfinished -= len(client.unfinished)
         client.unfinished = bytearray()
 
-    def turn(self) -> Iterator[tuple[JsonConnection, bytes]]:
+    def requests_of_round(self) -> Iterator[tuple[JsonConnection, bytes]]:
         """Yield the requests of one round: at most `TURN` of each client."""
         for _ in range(len(self._turns)):
             client = self._turns.popleft()
@@ -176,7 +176,7 @@ class Connections:
             if client.waiting:
                 self._turns.append(client)
 
-    def tidy(self) -> float | None:
+    def drop_disconnected(self) -> float | None:
         """Drop clients that have disconnected and received their answers, and clients whose request takes too long to
         arrive. Return the seconds until the next request exceeds this limit, or None if no request is incomplete."""
         now = self._clock()

@@ -47,20 +47,20 @@ class Engine(LogWriter):
         """Decide each stimulus, and then the timed actions that are due at the same time."""
         answers = super()._decide_all(stimuli, now, events)
         for stimulus in agenda.following_stimuli(self._moment(now), stimuli):
-            self._decide(self._named(stimulus), now, events)
+            self._decide(self._with_id(stimulus), now, events)
         return answers
 
     def _decide(self, stimulus: s.Stimulus, now: int, events: list[Event]) -> StimulusResult:
         answer = super()._decide(stimulus, now, events)
         if isinstance(stimulus, s.EvaluateJobPolicies):
-            self.state.agendas.of(PolicyPasses).record_duration(self.state, stimulus, now, self.now() - now)
+            self.state.agendas.get(PolicyPasses).record_duration(self.state, stimulus, now, self.now() - now)
         return answer
 
     def _append(self, events: Sequence[Event], before: int, began: int) -> None:
         super()._append(events, before, began)
         agenda.update_after_append(self._moment(), began)
 
-    def _named(self, stimulus: s.Stimulus) -> s.Stimulus:
+    def _with_id(self, stimulus: s.Stimulus) -> s.Stimulus:
         return replace(stimulus, id=self.id(_NAMES[type(stimulus)]))
 
     def _moment(self, now: int | None = None) -> Moment[State]:
@@ -86,7 +86,7 @@ class Engine(LogWriter):
             name = negotiator_named(self.state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
-        self.state.agendas.of(CycleSchedules).reschedule(self.state, name_in_events(name))
+        self.state.agendas.get(CycleSchedules).reschedule(self.state, name_in_events(name))
 
     def nothing_fits(self) -> bool:
         """Return True if no job is running, and a cycle since the last change found no slot for any idle job."""
@@ -121,7 +121,7 @@ class Engine(LogWriter):
             self.world.send(self._mail(position))
         self.handle(came)
         for stimulus in [*agenda.reread_schedules(self._moment())]:
-            self.handle([self._named(stimulus)])
+            self.handle([self._with_id(stimulus)])
 
     def next_wake(self) -> int | None:
         """Return the time of the next timed action."""
@@ -141,7 +141,7 @@ class Engine(LogWriter):
             return came
         look = self._moment()
         due = agenda.due_stimuli(look, came) if self.executing else agenda.timer_stimuli(look)
-        return [*came, *map(self._named, due)]
+        return [*came, *map(self._with_id, due)]
 
     def _retry_at(self) -> int | None:
         """Return when to retry after a failed append, by the world's clock, or None if no retry is pending."""

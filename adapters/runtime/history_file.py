@@ -41,9 +41,9 @@ class HistoryFile(NamedTuple):
     def update(self, views: Views) -> None:
         """Append the ads of the jobs that left the queue after the file's last one. Raise `OSError`."""
         last, end = _last_job(self.path)
-        for older in reversed(self._rotated()):
+        for older in reversed(self._rotated_files()):
             last = last or _last_job(older)[0]
-        later = _later(views, last)
+        later = _later_ads(views, last)
         if later is None:  # the file belongs to another log
             end, later = 0, views.history_ads(forwards=True)
         with open(self.path, "ab") as file:
@@ -58,11 +58,11 @@ class HistoryFile(NamedTuple):
             with open(self.path, "ab") as file:
                 file.write(written + _banner(ad, file.tell()))
 
-    def _rotated(self) -> list[str]:
+    def _rotated_files(self) -> list[str]:
         return sorted(glob(f"{escape(self.path)}.[0-9]*"))
 
     def _rotate(self, at: int) -> None:
-        rotated = self._rotated()
+        rotated = self._rotated_files()
         # Files written in the same second are given later times, since their names must be in the order of their jobs.
         while (name := f"{self.path}.{datetime.fromtimestamp(at):%Y%m%dT%H%M%S}") <= max(rotated, default=""):
             at += 1
@@ -112,7 +112,7 @@ def _last_job(path: str) -> tuple[tuple[int, int] | None, int]:
     return None, 0
 
 
-def _later(views: Views, last: tuple[int, int] | None) -> Iterable[ClassAd] | None:
+def _later_ads(views: Views, last: tuple[int, int] | None) -> Iterable[ClassAd] | None:
     """Return the ads of the jobs that left the queue after this job, or None if this job has not left the queue."""
     if last is None:
         return views.history_ads(forwards=True)

@@ -6,7 +6,7 @@ import os
 import stat
 
 from ..machine.execution import activation as execution
-from ..machine.execution.supervisor.rights import UserIds, acting
+from ..machine.execution.supervisor.rights import UserIds, acting_as
 from ..machine.host import host_name, user_name
 
 _LIMITS = {
@@ -43,7 +43,7 @@ def held_for_failure(failed: execution.Failed, request: execution.LaunchRequest 
         problem = f"Failed to open '{path}' as {_STREAMS[failed.part]}: {error} (errno {failed.errno})"
     elif failed.part == "executable":
         path = os.path.join(request.iwd, request.executable)
-        with acting(rights_in(request.account)):
+        with acting_as(rights_in(request.account)):
             interpreter = _interpreter(path)
         problem = f"Failed to execute '{path}': {interpreter}(errno={failed.errno}: '{error}')"
     else:

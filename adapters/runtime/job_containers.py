@@ -17,7 +17,7 @@ from ...domain.classad import ClassAd, ClassAdSyntaxError, EvaluationError, pars
 from ...domain.classad.argument_syntax import QuotingError, split
 from ...domain.events import Ad
 from ...domain.ports.world import Launch
-from ...domain.state.caches import ad_of
+from ...domain.state.caches import ad_from_attributes
 from ...domain.state.job_ad import unquoted
 from ..machine.containers import Containers, isolation_options
 from ..machine.execution import activation as execution
@@ -32,7 +32,7 @@ class _Ads:
     """The ads in which settings are evaluated. MY is the slot, and TARGET is the job."""
 
     def __init__(self, job: Ad, slot: Ad) -> None:
-        self._job, self._slot = ad_of(job), ad_of(slot)
+        self._job, self._slot = ad_from_attributes(job), ad_from_attributes(slot)
 
     def value(self, text: str) -> object:
         return _value(text, self._slot, self._job)

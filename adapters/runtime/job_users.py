@@ -14,7 +14,7 @@ from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.state.job_ad import unquoted
 from ..machine.accounts import JobAccountSettings, NoAccount, account_named, with_primary_group
 from ..machine.execution import activation as execution
-from ..machine.execution.supervisor.rights import acting
+from ..machine.execution.supervisor.rights import acting_as
 from ..machine.host import user_name
 from ..machine.starter import make_private_directory
 from .hold_reasons import NOT_ROOTS, rights_in
@@ -43,7 +43,7 @@ class JobUsers:
         self._folder = folder
         self._refuses_root = refuses_root
 
-    def of(self, launch: Launch, accounts: JobAccountSettings) -> Whom:
+    def user_of_launch(self, launch: Launch, accounts: JobAccountSettings) -> Whom:
         """Return the user as whom a job runs, and the owner of its files. Raise `NotRun`."""
         try:
             if launch.owner == user_name():
@@ -73,7 +73,7 @@ class JobUsers:
             return None
         return accounts.account_of(launch.job_ad, launch.slot, launch.owner)
 
-    def place(self, configured: str) -> str:
+    def scratch_parent(self, configured: str) -> str:
         """Return the parent of users' scratch directories. Unless it is configured, it is next to the pool's directory,
         because users cannot enter the pool's directory itself. Raise `NotRun` if users cannot enter it."""
         place = configured or str(self._folder.with_name(self._folder.name.removesuffix(".d") + ".execute"))
@@ -99,9 +99,9 @@ def rights_of(owner: str) -> AbstractContextManager[None]:
     """Run the block with the file rights of the job's user, in this thread only, if this process runs as root and the
     user is another one. Raise `OSError` if the user is unknown."""
     if os.geteuid() != 0 or owner in ("", user_name()):
-        return acting(None)
+        return acting_as(None)
     try:
         account = JobAccountSettings(soft=True).owner_account(owner)
     except NoAccount as none:
         raise PermissionError(1, str(none)) from None
-    return acting(rights_in(account))
+    return acting_as(rights_in(account))

@@ -72,12 +72,12 @@ def _check_owner(configuration: Configuration) -> None:
 _MOVELESS = (execution.Usage, execution.Lost)
 
 
-def _chirped(key: str, writes: Sequence[execution.Write]) -> ActivationChirped:
+def _chirp_stimulus(key: str, writes: Sequence[execution.Write]) -> ActivationChirped:
     fields = tuple((write.number, write.kind, write.name, write.text) for write in writes)
     return ActivationChirped(f"chirp-{key}-{fields[-1][0]}", key, fields)
 
 
-def _transferred(key: str, move: execution.Move) -> Transferred:
+def _transfer_stimulus(key: str, move: execution.Move) -> Transferred:
     number = bool(move.ended) + 2 * (move.way == "output")
     step = f"c{2 * move.number + bool(move.ended)}" if move.number else number
     return Transferred(
@@ -116,7 +116,7 @@ class LocalWorld(World):
         self._cron = Cron(self.watch, self.unwatch, tell)
         self._load = CondorLoad()
         self._benchmarks: dict[str, Child] = {}
-        self._mailer = Mailer(self.watch, self.unwatch, self._mailed)
+        self._mailer = Mailer(self.watch, self.unwatch, self._report_mail)
 
     def now(self) -> int:
         return time.time_ns() // 1000
@@ -131,10 +131,10 @@ class LocalWorld(World):
         """Apply a configuration: its sensors, including STARTD_CRON jobs, and its settings for starting jobs. If
         ``check`` raises `ConfigError`, change nothing."""
         _check_owner(configuration)
-        jobs, sensors = cron_jobs(configuration), Sensors.configured(configuration)
-        self._starter = Starter.configured(configuration, self._folder)
+        jobs, sensors = cron_jobs(configuration), Sensors.from_configuration(configuration)
+        self._starter = Starter.from_configuration(configuration, self._folder)
         self.spool.configure(configuration)
-        self._mailer.settings = MailSettings.configured(configuration)
+        self._mailer.settings = MailSettings.from_configuration(configuration)
         if self._sensors is not None:
             self._sensors.close()
         self._sensors = sensors
@@ -145,12 +145,12 @@ class LocalWorld(World):
         configured, or jobs or a backfill client cannot be started."""
         _check_owner(configuration)
         cron_jobs(configuration)
-        Starter.configured(configuration, self._folder)
+        Starter.from_configuration(configuration, self._folder)
 
     def warm_up(self) -> None:
         """Wait until each of the startd's sensors has a reading, for at most `WARM_UP`."""
         until = self.now() + WARM_UP
-        self._cron.turn(self.now())
+        self._cron.start_due_programs(self.now())
         while self._cron.expected() and self.now() < until:
             for key, _ in self._selector.select((until - self.now()) / 1_000_000):
                 key.data()
@@ -172,27 +172,27 @@ class LocalWorld(World):
         command, environment = benchmarks.benchmark_command()
         output: list[str] = []
 
-        def ended() -> None:
+        def report_result() -> None:
             self._benchmarks.pop(slot, None)
             result = benchmarks.parse_result("".join(output))
             self._news.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
 
         try:
-            child = Child(command, self.watch, self.unwatch, output.append, ended, environment=environment)
+            child = Child(command, self.watch, self.unwatch, output.append, report_result, environment=environment)
             self._benchmarks[slot] = child
         except OSError:
-            ended()
+            report_result()
 
     def send(self, mail: Mail) -> None:
         self._mailer.send(mail)
 
-    def _mailed(self, mail: Mail, failure: str) -> None:
+    def _report_mail(self, mail: Mail, failure: str) -> None:
         self._news.append(MailHandled(f"mail-{mail.key}", mail.key, failure))
 
-    def claimed(self) -> frozenset[str]:
+    def claimed_keys(self) -> frozenset[str]:
         """Return the log's activations in this directory: those running under its supervisor, and those whose end it
         has recorded."""
-        return self._supervisor.claimed()
+        return self._supervisor.claimed_keys()
 
     def prepare(self) -> None:
         """Start the supervisor before the first job needs it."""
@@ -214,9 +214,9 @@ class LocalWorld(World):
             self._clients.add(launch.key)
             return client_activation(launch, self._starter, client_account(launch))
         if users is not None:
-            account, files = users.of(launch, self._starter.accounts)
+            account, files = users.user_of_launch(launch, self._starter.accounts)
             slot = ReadAd(launch.slot_ad).number("SlotID") or 0
-            place = users.place(self._starter.directory(slot)) if account or files else ""
+            place = users.scratch_parent(self._starter.directory(slot)) if account or files else ""
             spool = self.spool.path(launch.cluster, launch.proc, files)
             return activation(launch, self._starter, account, files, place, spool)
         if launch.owner not in self.owners:
@@ -273,7 +273,7 @@ class LocalWorld(World):
         for key in done:
             self._slots.pop(key, None)
             self._clients.discard(key)
-            self._load.ended(key)
+            self._load.remove_activation(key)
         self._owed += done
         try:
             self._supervisor.acknowledge(self._owed)
@@ -303,22 +303,22 @@ class LocalWorld(World):
         return list(self._stimuli_of(reports))
 
     def wait(self, until: int | None) -> list[Stimulus]:
-        due = self._cron.next()
+        due = self._cron.next_due_time()
         if due is not None:
             until = due if until is None else min(until, due)
         timeout = None if until is None else max(0.0, (until - self.now()) / 1_000_000)
         if self._watching and self._again_at:
             again = max(0.0, (self._again_at - _ticker()) / 1_000_000)
             timeout = again if timeout is None else min(timeout, again)
-        mailing = self._mailer.next()
+        mailing = self._mailer.seconds_to_deadline()
         if mailing is not None:
             timeout = mailing if timeout is None else min(timeout, mailing)
         if self._news:
             timeout = 0.0
         for key, _ in self._selector.select(timeout):
             key.data()
-        self._cron.turn(self.now())
-        self._mailer.turn()
+        self._cron.start_due_programs(self.now())
+        self._mailer.end_overdue_program()
         came, self._news = self._news, []
         return came + self._reports()
 
@@ -330,20 +330,20 @@ class LocalWorld(World):
                     yield stimulus
                 continue
             if isinstance(report, execution.Chirped):
-                yield _chirped(report.key, report.writes)
+                yield _chirp_stimulus(report.key, report.writes)
                 continue
             moves = {} if isinstance(report, _MOVELESS) else {move.way: move for move in report.moves}
             if "input" in moves:
-                yield _transferred(report.key, moves["input"])
+                yield _transfer_stimulus(report.key, moves["input"])
             if isinstance(report, execution.Exited) and report.began:
-                yield self._began(report.key, report.pid, report.began)
+                yield self._started_stimulus(report.key, report.pid, report.began)
             if isinstance(report, execution.Started | execution.Running):
-                yield self._began(report.key, report.pid, report.at)
+                yield self._started_stimulus(report.key, report.pid, report.at)
             for direction in ("checkpoint", "output"):
                 if direction in moves:
-                    yield _transferred(report.key, moves[direction])
+                    yield _transfer_stimulus(report.key, moves[direction])
             if isinstance(report, execution.Running | execution.Failed | execution.Exited) and report.writes:
-                yield _chirped(report.key, report.writes)
+                yield _chirp_stimulus(report.key, report.writes)
             if not isinstance(report, execution.Started | execution.Running | execution.Transferring):
                 yield self._stimulus(report)
 
@@ -352,10 +352,10 @@ class LocalWorld(World):
         client's load."""
         key = report.key
         if isinstance(report, execution.Started | execution.Running):
-            self._load.began(key, _CLIENT, report.at)
+            self._load.add_activation(key, _CLIENT, report.at)
             return BackfillRunning(f"start-{key}", key, report.pid, report.at)
         if isinstance(report, execution.Usage):
-            self._load.measured(key, report.at, report.user_us + report.system_us)
+            self._load.record_cpu_time(key, report.at, report.user_us + report.system_us)
             return None
         if isinstance(report, execution.Transferring | execution.Chirped):
             return None  # backfill clients have no files and no condor_chirp
@@ -368,17 +368,17 @@ class LocalWorld(World):
             unattended=report.violated == execution.UNATTENDED,
         )  # fmt: skip
 
-    def _began(self, key: str, pid: int, at: int) -> ActivationStarted:
+    def _started_stimulus(self, key: str, pid: int, at: int) -> ActivationStarted:
         slot = self._slots.get(key)
         if slot is not None:
-            self._load.began(key, slot.slot, at)
+            self._load.add_activation(key, slot.slot, at)
         place = (slot.execute if slot else "") or f"{self._folder}/execute"
         return ActivationStarted(f"start-{key}", key, pid, f"{place}/dir_{self._supervisor.name(key)}/scratch", at)
 
     def _stimulus(self, report: execution.Usage | execution.Failed | execution.Lost | execution.Exited) -> Stimulus:
         key = report.key
         if isinstance(report, execution.Usage):
-            self._load.measured(key, report.at, report.user_us + report.system_us)
+            self._load.record_cpu_time(key, report.at, report.user_us + report.system_us)
             return ActivationMeasured(
                 f"usage-{key}-{report.at}", key, report.image_kb, report.rss_kb, report.disk_kb, report.user_us,
                 report.system_us,
@@ -409,7 +409,7 @@ class LocalWorld(World):
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
         keys = {launch.key for launch in launches}
-        over = sorted(self.claimed() - keys)
+        over = sorted(self.claimed_keys() - keys)
         if not launches and not over:
             return []
         # The supervisor's answer replaces a failed start that was not reported yet.

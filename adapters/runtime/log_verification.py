@@ -19,7 +19,7 @@ from ..stores.verification import Problem
 from .damage import ERRORS_FROM_ALTERED_DATA
 
 
-def _unchecked(url: str) -> EventStore:
+def _open_unchecked(url: str) -> EventStore:
     """Open a log without checking its seal again, so that events after a damaged one are also checked."""
     return open_log(url, create=False, read_only=True, checked=False)
 
@@ -57,7 +57,7 @@ def verify_log(url: str, decisions: bool = False, tell: Callable[[int, int, int]
     log's end. Raise `LogError` if the log does not exist, or cannot be read although its seal is intact."""
     verification = Verification(seal=verify_seal(url))
     try:
-        with closing(_unchecked(url)) as log:
+        with closing(_open_unchecked(url)) as log:
             verification.id = log.id
             verification.imported = is_imported(log)
             if verification.imported:
@@ -81,7 +81,7 @@ def audit_log(url: str) -> Audit:
     Raise `LogError` if the log does not exist, or cannot be read although its seal is intact."""
     problems = [(problem.position, problem.text) for problem in verify_seal(url)]
     try:
-        with closing(_unchecked(url)) as log:
+        with closing(_open_unchecked(url)) as log:
             audit = examine(log) if is_imported(log) else audit_native_log(log)
             audit.id = log.id
     except (LogError, *ERRORS_FROM_ALTERED_DATA):

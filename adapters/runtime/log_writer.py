@@ -106,10 +106,10 @@ class LogWriter:
         collecting = gc.isenabled()
         gc.disable()
         try:
-            state = State() if self.snapshot is None else self.snapshot.read(self.log)
+            state = State() if self.snapshot is None else self.snapshot.load_state(self.log)
             self._state = fold(self.log.read(state.position), state)
             if self.snapshot is not None:
-                self.snapshot.write(self.log, self._state)
+                self.snapshot.store_state(self.log, self._state)
         finally:
             if collecting:
                 gc.enable()
@@ -119,7 +119,7 @@ class LogWriter:
     def close(self) -> None:
         """Store the state for the next start, and close the log."""
         if self.snapshot is not None and not self._stale:
-            self.snapshot.write(self.log, self._state)
+            self.snapshot.store_state(self.log, self._state)
         self.log.close()
 
     def _tables(self) -> Tables:
@@ -153,7 +153,7 @@ class LogWriter:
         :raises LogError: nothing was changed
         """
         before, now = self.state.position, self.now()
-        self._caches.of(EvaluationBudget).copy_from(patience or EvaluationBudget())
+        self._caches.get(EvaluationBudget).copy_from(patience or EvaluationBudget())
         events: list[Event] = []
         self._readings.clear()
         try:
@@ -296,13 +296,13 @@ class LogWriter:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
         owner = self.state.owner(cluster)
-        job, machine = expanded_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.plain()
+        job, machine = expanded_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.as_plain_dict()
         limits = {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}
         return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, limits)
 
     def _client(self, client: BackfillClient) -> ClientLaunch:
         slot = self.state.slots.get(client.slot)
-        return ClientLaunch(client.key, client.slot, client.client, {} if slot is None else slot.ad.plain())
+        return ClientLaunch(client.key, client.slot, client.client, {} if slot is None else slot.ad.as_plain_dict())
 
 
 class NullWorld(World):

@@ -135,12 +135,12 @@ _IN_USE = ("Cpus", "Memory", "GPUs")
 
 def master_ad(pool: PoolInstant, machine: str, machine_ad: Mapping[str, str]) -> ClassAd:
     """Return a machine's master ad. ``own``: the texts of the machine's ad."""
-    return _with(daemon_ad("DaemonMaster", machine, machine, pool), machine_ad, _DETECTED)
+    return _with_machine_attributes(daemon_ad("DaemonMaster", machine, machine, pool), machine_ad, _DETECTED)
 
 
 def startd_ad(pool: PoolInstant, machine: str, machine_ad: Mapping[str, str], slots: Iterable[ClassAd]) -> ClassAd:
     """Return a machine's startd ad: its resources, and those in use. ``own``: the texts of the machine's ad."""
-    ad = _with(daemon_ad("StartD", machine, machine, pool), machine_ad, _OF_A_STARTD)
+    ad = _with_machine_attributes(daemon_ad("StartD", machine, machine, pool), machine_ad, _OF_A_STARTD)
     machine_slots = [slot for slot in slots if text(slot, "Machine") == machine]
     ad["TotalSlots"] = len(machine_slots)
     used = [slot for slot in machine_slots if "PublicClaimId" in slot]
@@ -149,10 +149,10 @@ def startd_ad(pool: PoolInstant, machine: str, machine_ad: Mapping[str, str], sl
     return ad
 
 
-def _with(ad: ClassAd, machine_ad: Mapping[str, str], names: Iterable[str]) -> ClassAd:
-    from ...domain.state.caches import ad_of
+def _with_machine_attributes(ad: ClassAd, machine_ad: Mapping[str, str], names: Iterable[str]) -> ClassAd:
+    from ...domain.state.caches import ad_from_attributes
 
-    added = ad_of({name: machine_ad[name] for name in names if name in machine_ad})
+    added = ad_from_attributes({name: machine_ad[name] for name in names if name in machine_ad})
     for name in added:
         ad[name] = added[name]
     return ad
@@ -302,7 +302,7 @@ class _Gathered:
     def pool(self) -> PoolInstant:
         from .pool_client import is_served
 
-        since = _since(self.queries.log) if is_served(self.queries.url) else None
+        since = _start_instant(self.queries.log) if is_served(self.queries.url) else None
         return PoolInstant(self.views.pool().name, self.now, since)
 
     @cached_property
@@ -329,10 +329,10 @@ class _Gathered:
 
     def accounting(self) -> list[ClassAd]:
         from ...domain.state.negotiators import negotiator_names
-        from .accounting_records import ad_of, current_records
+        from .accounting_records import current_records, record_ad
 
         named = negotiator_names(self.views.pool().settings)
-        ads = [ad_of(record) for name in named for record in current_records(self.views, self.now, negotiator=name)]
+        ads = [record_ad(record) for name in named for record in current_records(self.views, self.now, negotiator=name)]
         for ad in ads:
             ad["MyType"] = "Accounting"
         return ads
@@ -351,7 +351,7 @@ _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
 }
 
 
-def _since(log: EventStore) -> int | None:
+def _start_instant(log: EventStore) -> int | None:
     from ...domain.events import WriterBegan
 
     began = [event.at for _, event in log.read_stream("pool") if isinstance(event, WriterBegan)]

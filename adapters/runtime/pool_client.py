@@ -83,7 +83,7 @@ def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]
             except OSError as error:
                 if not (isinstance(error, PermissionError) and is_served(url)):  # such users may still send requests
                     rule = "the log's directory must be writable"
-                    raise LogError(f"{place.lock} cannot be written: {error.strerror}; {rule}") from None
+                    raise LogError(f"{place.lock_path} cannot be written: {error.strerror}; {rule}") from None
                 is_locked = False
             if is_locked:
                 yield _Writer(url, lock, create)
@@ -124,7 +124,7 @@ def is_served(url: str) -> bool:
     """Return True if a server accepts requests for the log."""
     place = log_paths(url)
     try:
-        connect(place.socket, place.trusted(), timeout=0).close()
+        connect(place.socket_path, place.trusted_users(), timeout=0).close()
     except BlockingIOError:  # the queue of waiting connections is full
         return True
     except OSError:
@@ -137,7 +137,7 @@ def is_written(url: str) -> bool:
     return True for users without access; `ask` then explains the reason."""
     lock = WriterLock(url)
     try:
-        free = lock.take()
+        free = lock.try_acquire()
     except PermissionError:
         return True
     except OSError:
@@ -157,7 +157,7 @@ class _Connection:
 
     def __init__(self, place: LogPaths) -> None:
         self._place = place
-        self._socket = connect(place.socket, place.trusted(), PATIENCE)
+        self._socket = connect(place.socket_path, place.trusted_users(), PATIENCE)
         self._stream = self._socket.makefile("rwb")
 
     def close(self) -> None:
@@ -172,8 +172,8 @@ class _Connection:
             line = self._stream.readline()
         except TimeoutError:
             raise LogError(
-                f"the server of {self._place.socket} has not answered for {PATIENCE:.0f} s. It is busy or stopped. "
-                f"It may still process the request: check with `poolbook q` and `poolbook log`, then try again"
+                f"the server of {self._place.socket_path} has not answered for {PATIENCE:.0f} s. It is busy or "
+                f"stopped. It may still process the request: check with `poolbook q` and `poolbook log`, then try again"
             ) from None
         if not line:
             raise ConnectionResetError
@@ -201,7 +201,7 @@ class _Connection:
         from .submit_request import Reading, as_json
 
         reading = Reading(description)
-        settings, _ = reading.configured()  # the server has sent the warnings
+        settings, _ = reading.user_settings()  # the server has sent the warnings
         read = reading.request(terms, settings)
         try:
             answer = self.ask(as_json(read.request))
@@ -256,7 +256,7 @@ class _Writer:
         from .submit_request import Reading
 
         reading = Reading(description)
-        settings, notes = reading.configured()
+        settings, notes = reading.user_settings()
         lines = [f"poolbook submit: warning: {warning}" for warning in notes]
         # A new log receives the user's own domains, so that a server finds its users in them.
         try:
@@ -265,7 +265,7 @@ class _Writer:
             policy = reading.policy() if writer.state.settings == writer.state.founding_settings else {}
             if policy:
                 writer.handle([ConfigurePool(writer.id("configure"), policy)])
-            read = reading.request(SubmitTerms.of(writer.state, writer.state.next_cluster), settings)
+            read = reading.request(SubmitTerms.from_state(writer.state, writer.state.next_cluster), settings)
             (answer,) = writer.handle([read.request])
         except RequestRefused as refused:
             raise RequestRefused(str(refused), [*lines, *refused.warnings], refused.code, refused.tool) from None

@@ -117,7 +117,7 @@ class PoolServer:
             """The clusters in the queue when the log was opened; their jobs may have ended since then."""
             self.opened = self.engine.state.position
             place = f"{os.uname().nodename}:{self.paths.folder}"
-            self._lost = self._strangers(place, lost)
+            self._lost = self._foreign_activations(place, lost)
             self.log.raise_epoch(place, self.engine.now(), "serve")
             self.engine.read_on()
         except BaseException:
@@ -140,14 +140,14 @@ class PoolServer:
         self._wake_in, self._wake_out = socket.socketpair()
         for end in (self._wake_in, self._wake_out):
             end.setblocking(False)
-        self.world.watch(self._wake_in.fileno(), self._woken)
+        self.world.watch(self._wake_in.fileno(), self._on_wake)
 
     def _listen(self) -> None:
         try:
             mode = 0o666 if self._served_users is ServedUsers.ALL else mode_of_files_beside(str(self.paths.base))
-            listener = self._listener = listen(self.paths.socket, 128, mode)
+            listener = self._listener = listen(self.paths.socket_path, 128, mode)
         except OSError as error:
-            raise LogError(f"{self.paths.socket} cannot be created: {error.strerror}; you must own it") from None
+            raise LogError(f"{self.paths.socket_path} cannot be created: {error.strerror}; you must own it") from None
         self.world.watch(listener.fileno(), lambda: self._accept(listener))
 
     def wake(self) -> None:
@@ -155,7 +155,7 @@ class PoolServer:
         with suppress(OSError):  # the pipe is closed, or full, so that `step` returns anyway
             self._wake_out.send(b"\0")
 
-    def _woken(self) -> None:
+    def _on_wake(self) -> None:
         self._wake_in.recv(4096)
         for done in self._reader.finished():
             if done.description is None:
@@ -205,7 +205,7 @@ class PoolServer:
     def _terms(self) -> SubmitTerms:
         """Reserve a cluster number."""
         self._reserved = max(self.engine.state.next_cluster, self._reserved + 1)
-        return SubmitTerms.of(self.engine.state, self._reserved)
+        return SubmitTerms.from_state(self.engine.state, self._reserved)
 
     def _reschedule(self, client: JsonConnection, request: Reschedule) -> None:
         self.engine.reschedule(request.name)  # together with the current step
@@ -223,7 +223,7 @@ class PoolServer:
         is_own_user = client.uid == os.geteuid()
         ours = is_own_user and len(description.text) <= LONGEST_DESCRIPTION
         ours = ours and description.view == view_of_disk(description.folder)
-        if not (ours and self._reader.begin(client, description, terms)):
+        if not (ours and self._reader.start_reading(client, description, terms)):
             client.answer(left_to_client(terms))
 
     def _queue_for_machine(self, client: JsonConnection, request: ReadConfiguration | ComeBack) -> None:
@@ -242,13 +242,13 @@ class PoolServer:
                 f"separate pool"
             )
 
-    def begin(self) -> None:
+    def start_serving(self) -> None:
         """Update the log's subscribers, recover running jobs, start idle jobs, and then listen for clients, so that
         each is answered immediately. The pool's configuration is in the log before the first client reads it."""
-        self._subscribers.begin(self.world.now())
-        self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
+        self._subscribers.catch_up(self.world.now())
+        self.engine.subscribe(lambda first, events: self._subscribers.process_events(first, events, self.world.now()))
         self.engine.subscribe(lambda first, events: self._evaluations.discard_changed(events))
-        self.engine.subscribe(self.world.spool.follow)
+        self.engine.subscribe(self.world.spool.remove_ended_jobs)
         self.world.spool.sweep(lambda cluster, proc: proc in self.engine.state.clusters.get(cluster, ()))
         if self._lost:
             now = self.world.now()
@@ -256,14 +256,14 @@ class PoolServer:
         self.engine.recover()
         self._listen()
 
-    def _strangers(self, place: str, lost: bool) -> list[str]:
+    def _foreign_activations(self, place: str, lost: bool) -> list[str]:
         """Return the activations that were started on another machine or in another directory, and that are not known
         to this server. Raise `LogError` if there are any and `lost` is not set."""
         before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
         living = self.engine.state.activations
         if not living or not before or before[-1] == place:
             return []
-        strangers = sorted(set(living) - self.world.claimed(), key=int)
+        strangers = sorted(set(living) - self.world.claimed_keys(), key=int)
         if strangers and not lost:
             raise LogError(
                 f"{len(strangers)} jobs of this log were started on {before[-1]} and may still run there: serve the "
@@ -322,17 +322,17 @@ class PoolServer:
         soon = [now + VIEWS_EVERY] if self._subscribers.views.is_behind else []
         if self._send_rest():
             soon.append(now + SLOW_CLIENTS)
-        slowest = self._connections.tidy()
+        slowest = self._connections.drop_disconnected()
         if slowest is not None:
             soon.append(now + round(slowest * 1_000_000))
-        if self._connections.waits or self._evaluations:
+        if self._connections.has_waiting_request or self._evaluations:
             soon.append(now)
         until = min([*soon, *([] if until is None else [until])], default=None)
         stimuli = self.engine.wait(until)
-        for client, line in self._connections.turn():
+        for client, line in self._connections.requests_of_round():
             self._request(client, line)
         requests, self._pending = self._pending, []
-        self._subscribers.views.keep(self.world.now(), busy=bool(stimuli or requests))
+        self._subscribers.views.update_if_due(self.world.now(), busy=bool(stimuli or requests))
         try:
             commands = [request.stimulus for request in requests]
             answers = self.engine.handle([*stimuli, *commands], EvaluationBudget(MAX_JOBS))
@@ -356,7 +356,7 @@ class PoolServer:
     def _continue_evaluation(self) -> None:
         """Continue evaluating jobs for a limited time, and decide a request when all its jobs are evaluated."""
         self._evaluations.evaluate_next()
-        ready = self._evaluations.ready()
+        ready = self._evaluations.next_ready()
         if ready is not None:
             self._decide_alone(ready.request, ready.budget, ready)
 
@@ -435,7 +435,7 @@ class PoolServer:
         if self._listener is not None:
             self._listener.close()
             with suppress(FileNotFoundError):
-                os.unlink(self.paths.socket)
+                os.unlink(self.paths.socket_path)
         self._subscribers.close()
         self.world.close()
         self.engine.close()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ...projections.views import Views
     from ...replay.audit_result import Audit
     from ...replay.listing.members import Member, StreamFilter
-    from ...replay.narration.sentences import Answer
+    from ...replay.narration.sentences import Explanation
     from ...replay.runs.of_log import Runs
     from ...replay.usage.preemptions import Preemption
     from ...replay.why.job import RejectionAnalysis
@@ -128,11 +128,11 @@ class Queries:
                 raise NotRecorded(f"{safe_url(self.url)} is a Poolbook log, which contains only the current queue")
             ads = self.views.ads(selection)
             return QueueAds(self._with_rejections(ads) if rejections else ads, self.views.at)
-        from ...domain.state.caches import ad_of
+        from ...domain.state.caches import ad_from_attributes
         from ...replay.forensics.daemon_tables import queue
 
         past = queue(self.log, at)
-        return QueueAds(map(ad_of, past.jobs), past.at if at is None else at)
+        return QueueAds(map(ad_from_attributes, past.jobs), past.at if at is None else at)
 
     def _with_rejections(self, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
         """Add the attributes that the schedd sets for a rejection. Their time is that of the first cycle that rejected
@@ -177,14 +177,14 @@ class Queries:
         significance, maps = self.views.autoclusters(), user_maps(self.views.pool().settings)
         cached: dict[object, bool] = {}
 
-        def fits(ad: ClassAd) -> bool:
+        def could_match(ad: ClassAd) -> bool:
             texts = {name: unparse_old(ad[name]) for name in ad}
             signature = significance.signature_of(texts)[0]
             if signature not in cached:
                 cached[signature] = misfit(texts, slots, self.views.at // 1_000_000, maps) is None
             return cached[signature]
 
-        return fits
+        return could_match
 
     def run(self, cluster: int, proc: int) -> RunningProcess | None:
         """Return the process and the directory of a job that has a slot, or None if it has no slot."""
@@ -214,7 +214,7 @@ class Queries:
         with `forwards`, the last. Raise `NotRecorded` for an import."""
         if self.imported:
             raise NotRecorded(f"{safe_url(self.url)} was imported, so it lists jobs, but not their runs")
-        from ...domain.state.caches import ad_of
+        from ...domain.state.caches import ad_from_attributes
         from ...replay.runs.epochs import epochs
 
         if clusters:
@@ -222,7 +222,7 @@ class Queries:
             ads = iter(sorted(ads, key=lambda ad: int(ad["EpochWriteDate"])))
         else:
             ads = epochs(self.log.read())
-        return map(ad_of, ads if forwards else reversed(list(ads)))
+        return map(ad_from_attributes, ads if forwards else reversed(list(ads)))
 
     def slots(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
         """Yield the slots' ads as they are published at an instant in seconds."""
@@ -339,7 +339,7 @@ class Queries:
 
         return PlaceNames(self.log).name if is_imported(self.log) else lambda stimulus: ""
 
-    def why(self, name: str, at: int | None, zone: tzinfo) -> Answer:
+    def why(self, name: str, at: int | None, zone: tzinfo) -> Explanation:
         """Return at most five lines that explain why a job, cluster or slot is in its state, and its history with the
         evidence. Raise `UnknownThingError` if the log does not contain it, `ValueError` if the name is invalid."""
         from ...replay.why.answer import why

@@ -25,7 +25,7 @@ class SubmitTerms(NamedTuple):
     settings: Mapping[str, str]
 
     @classmethod
-    def of(cls, state: State, cluster: int) -> SubmitTerms:
+    def from_state(cls, state: State, cluster: int) -> SubmitTerms:
         """Return the terms of a pool in this state."""
         from ...domain.state.pool_settings import submission_settings
 

@@ -54,7 +54,7 @@ class DescriptionReader:
         self._reading = 0
         self._finished: deque[FinishedReading] = deque()
 
-    def begin(self, client: Any, description: SubmitDescription, terms: SubmitTerms) -> bool:
+    def start_reading(self, client: Any, description: SubmitDescription, terms: SubmitTerms) -> bool:
         """Start reading a submit file for `client`; return False if too many are being read."""
         if self._reading == MOST_AT_ONCE:
             return False
@@ -76,7 +76,7 @@ class DescriptionReader:
 def _read(client: Any, description: SubmitDescription, terms: SubmitTerms) -> FinishedReading:
     reading = Reading(description, _ShortDisk(Path(description.folder)))
     try:
-        settings, _ = reading.configured()  # the server has printed its warnings
+        settings, _ = reading.user_settings()  # the server has printed its warnings
         return FinishedReading(client, reading.request(terms, settings), {})
     except RequestRefused as error:
         return FinishedReading(client, None, error.as_answer())
@@ -180,6 +180,6 @@ class EvaluationQueue(Generic[Request]):
                 for waiting in (*self._waiting, *self._evaluated):
                     waiting.constraint.discard(*changed)
 
-    def ready(self) -> WaitingRequest[Request] | None:
+    def next_ready(self) -> WaitingRequest[Request] | None:
         """Return the next request that can be decided."""
         return self._evaluated.popleft() if self._evaluated else None

@@ -55,7 +55,7 @@ class Snapshot:
         self._path = f"{self._log}.snapshot"
         self._position = 0  #: the position of the snapshot in the file
 
-    def read(self, log: EventStore) -> State:
+    def load_state(self, log: EventStore) -> State:
         """Return the state in the snapshot, or an empty state if the snapshot is missing or cannot be used."""
         if not self._log or not is_trusted(self._path, self._log):
             return State()
@@ -77,7 +77,7 @@ class Snapshot:
                     return state
         return State()
 
-    def write(self, log: EventStore, state: State) -> None:
+    def store_state(self, log: EventStore, state: State) -> None:
         """Replace the snapshot if a start without a new one would fold many events. If the disk is full or the
         directory is not writable, the old snapshot remains."""
         if not self._log or state.position != log.head.position or state.position - self._position < EVENTS:

@@ -46,7 +46,7 @@ def copy_to_spool(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dic
         make_private(folder)
         shutil.rmtree(staging, ignore_errors=True)
         os.makedirs(f"{staging}/files", 0o700)
-        _succeed(transfer.transfer_inputs(order, f"{staging}/files"))
+        _raise_if_failed(transfer.transfer_inputs(order, f"{staging}/files"))
         os.rename(f"{staging}/{CATALOG}", f"{staging}/files/{BROUGHT}")
         shutil.rmtree(place, ignore_errors=True)
         os.rename(f"{staging}/files", place)
@@ -123,7 +123,7 @@ def fetch_outputs(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dic
             "destination": "",
         }
         try:
-            _succeed(transfer.transfer_outputs(order, f"{outer}/files", failed=False))
+            _raise_if_failed(transfer.transfer_outputs(order, f"{outer}/files", failed=False))
         except OSError as error:
             raise SpoolError(f"{error.filename or place}: {error.strerror}") from None
     return {"StageOutStart": str(began), "StageOutFinish": str(int(time.time()))}
@@ -139,6 +139,6 @@ def _names(text: str) -> list[str]:
     return [name for each in text.split(",") if (name := each.strip())]
 
 
-def _succeed(result: Mapping[str, Any]) -> None:
+def _raise_if_failed(result: Mapping[str, Any]) -> None:
     if "failure" in result:
         raise SpoolError(result["failure"]["words"])

@@ -48,7 +48,7 @@ class ExecutionPoint:
         machine = self._machine()
         if machine is not None and machine.drain is not None:
             self._completion = machine.drain.completion
-        self.engine.subscribe(self._follow)
+        self.engine.subscribe(self._process_events)
 
     def _machine(self) -> Machine | None:
         return self.engine.state.machines.get(self.name)
@@ -86,7 +86,7 @@ class ExecutionPoint:
         if machine is None:
             self.come_back()
             return
-        refused = self._reconfigured(configuration)
+        refused = self._apply_configuration(configuration)
         if not refused:
             return
         jobs = any(slot.claim or slot.name in self.engine.state.slot_matches for slot in self._slots())
@@ -131,13 +131,13 @@ class ExecutionPoint:
         configuration = self._configuration()
         if self.load is not None:
             self.world.check(configuration)  # find errors before anything is changed
-        refused = self._reconfigured(configuration)
+        refused = self._apply_configuration(configuration)
         if refused:
             raise Refusal(refused)
         self._sense_by(configuration, wait=False)
         return _warnings(configuration)
 
-    def _reconfigured(self, configuration: Configuration) -> str:
+    def _apply_configuration(self, configuration: Configuration) -> str:
         """Apply this configuration; return an error message if it is invalid."""
         machine = self._machine()
         if machine is None:
@@ -158,7 +158,7 @@ class ExecutionPoint:
         if wait:
             self.world.warm_up()
 
-    def _follow(self, first: int, events: Sequence[Event]) -> None:
+    def _process_events(self, first: int, events: Sequence[Event]) -> None:
         for event in events:
             if isinstance(event, DrainBegan) and event.machine == self.name:
                 self._completion = event.completion

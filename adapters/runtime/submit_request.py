@@ -144,7 +144,7 @@ class Reading:
         self.description = description
         self.disk = disk or Disk(Path(description.folder))
 
-    def configured(self) -> tuple[dict[str, str], list[str]]:
+    def user_settings(self) -> tuple[dict[str, str], list[str]]:
         """Return the submission settings in the user's own configuration, and its warnings. Raise `ConfigError` if it
         cannot be read."""
         environment = self.description.environment
@@ -171,7 +171,7 @@ class Reading:
         )
         return settings if any(schedd_kind(name) for name in settings) else {}
 
-    def parsed(self, terms: SubmitTerms, settings: Mapping[str, str]) -> tuple[Submission, list[str]]:
+    def parse_with_terms(self, terms: SubmitTerms, settings: Mapping[str, str]) -> tuple[Submission, list[str]]:
         """Parse the submit file. Return the submission and its warnings. Files that it names need not exist. Raise
         `SubmitError` if the submit file is invalid."""
         source = self.description
@@ -187,7 +187,7 @@ class Reading:
     def request(self, terms: SubmitTerms, settings: Mapping[str, str]) -> ReadDescription:
         """Return the request that submits the jobs. Raise `SubmitError` if the submit file is invalid, `RequestRefused`
         if the executable cannot be read."""
-        parsed, warnings = self.parsed(terms, settings)
+        parsed, warnings = self.parse_with_terms(terms, settings)
         try:
             warning_count = len(parsed.warnings)
             parsed = _held_for_log(check_files(parsed, self.disk.folder, self.description.crlf_scripts))

@@ -53,7 +53,7 @@ class ViewKeeper:
         """Return True if the views may be behind the log."""
         return self._stale or self._failed or self._at_work
 
-    def follow(self) -> None:
+    def mark_outdated(self) -> None:
         """Mark the views as outdated after an append."""
         self._stale = True
 
@@ -61,7 +61,7 @@ class ViewKeeper:
         """Start no update before this instant."""
         self._again = until
 
-    def keep(self, now: int, busy: bool) -> None:
+    def update_if_due(self, now: int, busy: bool) -> None:
         """Start an update of the views if it is due. It is due immediately if the pool is idle, otherwise later."""
         if self._at_work:
             return
@@ -133,16 +133,16 @@ class Subscribers:
         self._told: set[str] = set()
         self.views = ViewKeeper(url, self._warn_once)
 
-    def follow(self, first: int, events: Sequence[Event], now: int) -> None:
+    def process_events(self, first: int, events: Sequence[Event], now: int) -> None:
         """Process the events that were appended from position `first` on."""
-        self.views.follow()
+        self.views.mark_outdated()
         writer = self._writer(now)
         if writer is None:
             return
         try:
             writer.write((first + offset, event) for offset, event in enumerate(events))
         except UserLogError as error:
-            self._failed(str(error), now)
+            self._report_failure(str(error), now)
             self._user_logs = None
         self._complain(writer)
 
@@ -153,21 +153,21 @@ class Subscribers:
                 writer.start(self._log.read())
                 self._user_logs = writer
             except UserLogError as error:
-                self._failed(str(error), now)
+                self._report_failure(str(error), now)
         return self._user_logs
 
     def _complain(self, writer: UserLogWriter) -> None:
         for failure in writer.failures:
             self._warn_once(f"the job log {failure.path} cannot be written: {failure.reason}")
 
-    def begin(self, now: int) -> None:
+    def catch_up(self, now: int) -> None:
         """Process all events that were appended since the last call."""
         self.views.postpone(now + VIEWS_EVERY)
         writer = self._writer(now)
         if writer is not None:
             self._complain(writer)
 
-    def _failed(self, text: str, now: int) -> None:
+    def _report_failure(self, text: str, now: int) -> None:
         self._again = now + RETRY
         self._warn_once(text)
 

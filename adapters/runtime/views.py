@@ -89,7 +89,7 @@ def views_current(url: str) -> Views:
         log = location.place if location.kind == "sqlite" else ""
         for file in dict.fromkeys((path, _path_beside(url))):
             if file is not None and is_trusted(file, log):
-                connection = _current(file, head)
+                connection = _open_current(file, head)
                 if connection is not None:
                     return Views(connection)
     return _caught_up(url, path)
@@ -106,7 +106,7 @@ def rebuild(url: str) -> int:
                 create(tables)
                 tables.execute("COMMIT")
         except _UNREADABLE as error:
-            if _code(error) in _DAMAGES:
+            if _sqlite_code(error) in _DAMAGES:
                 _remove(path)
     with _caught_up(url, path) as views:
         return views.position
@@ -167,13 +167,13 @@ def _standing(connection: sqlite3.Connection, log: EventStore, head: Head, check
     """Return the checkpoint of the views in this log. Replace views of another log or format with empty ones."""
     if is_current(connection):
         now = read_checkpoint(connection)
-        if checked or not now.position or _same(now, log, head):
+        if checked or not now.position or _are_views_of(now, log, head):
             return now
     create(connection)
     return BEGINNING
 
 
-def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
+def _are_views_of(now: Checkpoint, log: EventStore, head: Head) -> bool:
     """Return True if the views were folded from this log, and their last event is still at its position."""
     if now.log != log.id:
         return False
@@ -182,7 +182,7 @@ def _same(now: Checkpoint, log: EventStore, head: Head) -> bool:
     return any(fingerprint(event) == now.last for _, event in log.read(now.position - 1, 1))
 
 
-def _current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
+def _open_current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
     """Return a read-only connection to the views in the file, as a snapshot, or None if the views are not at this
     head."""
     _, position, digest = head
@@ -209,17 +209,17 @@ def _caught_up(url: str, path: str | None) -> Views:
     try:
         if path is not None and _writable(path):
             try:
-                return _updated(log, open_tables(path))
+                return _update_views(log, open_tables(path))
             except _UNREADABLE as error:
                 # Unwritable views must not keep the log from being read.
-                if _code(error) not in _HINDRANCES:
+                if _sqlite_code(error) not in _HINDRANCES:
                     raise_unavailable(path, _advice(error))
-        return _updated(log, open_tables(None))
+        return _update_views(log, open_tables(None))
     finally:
         log.close()
 
 
-def _updated(log: EventStore, connection: sqlite3.Connection) -> Views:
+def _update_views(log: EventStore, connection: sqlite3.Connection) -> Views:
     try:
         catch_up(log, connection, shared=True)
         connection.execute("BEGIN")
@@ -258,9 +258,9 @@ def raise_if_unreadable(url: str, error: BaseException) -> None:
 
 
 def _advice(error: Exception) -> str:
-    if _code(error) == sqlite3.SQLITE_BUSY:
+    if _sqlite_code(error) == sqlite3.SQLITE_BUSY:
         return f"have been locked by another process for over {LOCK_TIMEOUT} s ({error}); try again"
-    trouble = "are damaged" if _code(error) in _DAMAGES else "cannot be used"
+    trouble = "are damaged" if _sqlite_code(error) in _DAMAGES else "cannot be used"
     return f"{trouble} ({error}); `poolbook views` rebuilds them from the log"
 
 
@@ -274,7 +274,7 @@ def _remove(path: str) -> None:
             raise_unavailable(path, f"cannot be removed: {error.strerror}; check the permissions of the directory")
 
 
-def _code(error: Exception) -> int:
+def _sqlite_code(error: Exception) -> int:
     if isinstance(error, UnicodeDecodeError):  # SQLite's message quotes the damage
         return sqlite3.SQLITE_CORRUPT
     return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
@@ -291,7 +291,7 @@ def _write_ahead(connection: sqlite3.Connection) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
             return
         except sqlite3.OperationalError as error:
-            if _code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
+            if _sqlite_code(error) != sqlite3.SQLITE_BUSY or time.monotonic() > give_up:
                 raise
             time.sleep(0.005)
 

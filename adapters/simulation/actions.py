@@ -219,20 +219,20 @@ def _backfill_exits(simulation: Simulation, step: ScenarioStep) -> Iterator[s.St
 
 
 def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    machines = simulation.named(step)
+    machines = simulation.machines_of_step(step)
     for machine in machines:
         if step.verb == "set":
             ((name, value),) = step.attributes.items()
-            simulation.machines.add(machine, name, value, step.line)
+            simulation.machines.add_setting_line(machine, name, value, step.line)
         else:
             simulation.machines.replace(machine, step.sources)
         if machine in simulation.engine.state.machines:
             id = simulation.engine.id("reconfigure")
-            yield simulation.machines.reconfigured(id, machine, simulation.engine.state, step.line)
+            yield simulation.machines.reconfigure_stimulus(id, machine, simulation.engine.state, step.line)
     for warning in simulation.machines.new_warnings():
         simulation.warn(step, warning)
     if simulation.machines.first in machines:
-        yield simulation.machines.configured(simulation.engine.id("reconfigure"), step.line)
+        yield simulation.machines.configure_stimulus(simulation.engine.id("reconfigure"), step.line)
 
 
 def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
@@ -240,7 +240,7 @@ def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     slots = [step.thing] if not any(wildcard in step.thing for wildcard in "*?") else simulation.slots(step)
     for slot in slots:
         number = simulation.remote_schedds.number()
-        ad = _outside(simulation, step, user)
+        ad = _outside_attributes(simulation, step, user)
         job, claim = f"{number}.0", f"{holder_address}#{number}"
         if "run" in step.options:
             simulation.remote_schedds.jobs[claim] = RemoteJob(job, ad, behaviour(step.options))
@@ -254,17 +254,17 @@ def _activate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus
         claim = simulation.engine.state.slots[slot].claim
         user = "somebody" if claim is None else claim.submitter.partition("@")[0]
         simulation.remote_schedds.behaviours[slot] = behaviour(step.options)
-        ad = _outside(simulation, step, user)
+        ad = _outside_attributes(simulation, step, user)
         yield s.ActivateClaim(simulation.engine.id("activate"), slot, f"{simulation.remote_schedds.number()}.0", ad)
 
 
-def _outside(simulation: Simulation, step: ScenarioStep, user: str) -> Ad:
+def _outside_attributes(simulation: Simulation, step: ScenarioStep, user: str) -> Ad:
     settings = simulation.engine.state.settings
     return remote_ad(step, user, simulation.world.now(), settings, partial(simulation.warn, step))
 
 
 def _access_point(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
-    for slot in simulation.claimed():
+    for slot in simulation.claimed_slots():
         if "silent" in step.flags:
             yield s.HolderSilent(simulation.engine.id("silent"), slot.name, simulation.world.now())
         else:

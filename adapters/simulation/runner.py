@@ -13,7 +13,7 @@ from itertools import groupby
 from ...domain.names import SlotName
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.statements import GONE
-from ...replay.scenario.transcript import Transcript, TranscriptEntry
+from ...replay.scenario.transcript import Transcript, TranscriptLine
 from .actions import ACTIONS
 from .scenario_machines import ScenarioSensors
 from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation, StepWarning
@@ -34,7 +34,7 @@ def lines(transcript: Transcript, event: PlayEvent, *, quiet: bool = False) -> I
             yield f"{transcript.time(event.step.at):>10}  ! line {event.step.line}: refused: {event.why}"
         case StepWarning():
             yield f"{transcript.time(event.step.at):>10}  ! line {event.step.line}: warning: {event.text}"
-        case TranscriptEntry() if not quiet:
+        case TranscriptLine() if not quiet:
             yield transcript.line(event)
         case ScenarioStep() if not quiet:
             yield transcript.step_line(event)
@@ -45,7 +45,7 @@ MOST_AT_ONCE = 10_000  #: maximum steps at one instant: a policy that keeps gran
 
 def play(simulation: Simulation) -> bool:
     """Play the scenario; return True if all expectations were met. Raise PlayError if a line cannot be executed."""
-    simulation.begin()
+    simulation.create_pool()
     is_good = True
     for since_start, steps in groupby(simulation.scenario.steps, lambda step: step.at):
         at = simulation.start + since_start
@@ -57,7 +57,7 @@ def play(simulation: Simulation) -> bool:
                 _advance(simulation, at)
                 is_good = _check_expectation(simulation, step) and is_good
     _advance(simulation, simulation.start + simulation.scenario.end)
-    simulation.transcript.end()
+    simulation.transcript.complete_totals()
     return is_good
 
 
@@ -96,7 +96,9 @@ def _run_line(simulation: Simulation, step: ScenarioStep) -> None:
 
 def _read(simulation: Simulation, step: ScenarioStep) -> None:
     slots = tuple(simulation.slots(step)) if step.thing else ()
-    for machine in {SlotName.parse(slot).machine: None for slot in slots} if slots else simulation.named(step):
+    for machine in (
+        {SlotName.parse(slot).machine: None for slot in slots} if slots else simulation.machines_of_step(step)
+    ):
         sensors = simulation.sensors.setdefault(machine, ScenarioSensors())
         machine_slots = tuple(slot for slot in slots if slot.endswith(f"@{machine}"))
         sensors.apply(step, simulation.start + step.at, machine_slots, simulation.start)

@@ -129,14 +129,14 @@ class ScenarioMachines:
         self._warned.update(new)
         return new
 
-    def joining(self, id: str, machine: ScenarioMachine) -> AddMachine:
+    def join_stimulus(self, id: str, machine: ScenarioMachine) -> AddMachine:
         """Return the stimulus that adds the machine to the pool. Raise PlayError if its configuration is invalid."""
         try:
             return machine_offer(id, machine.name, self.configuration(machine), _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {machine.name}: {error}", machine.line) from None
 
-    def reconfigured(self, id: str, name: str, state: State, line: int) -> Reconfigure:
+    def reconfigure_stimulus(self, id: str, name: str, state: State, line: int) -> Reconfigure:
         """Return the stimulus that makes the machine reread its configuration. Raise PlayError if that is invalid."""
         machine, present = self.machine(name), state.machines[name]
         try:
@@ -154,7 +154,7 @@ class ScenarioMachines:
         first_machine = self.machine(self.first)
         return configured_pool_settings(lambda daemon: self.configuration(first_machine, daemon), warn)
 
-    def configured(self, id: str, line: int) -> ConfigurePool:
+    def configure_stimulus(self, id: str, line: int) -> ConfigurePool:
         """Return the stimulus that makes the pool read its configuration. Raise PlayError if that is invalid."""
         try:
             return ConfigurePool(id, self._pool_settings(lambda warning: None))
@@ -166,7 +166,7 @@ class ScenarioMachines:
         texts_before = self._texts[name][: len(self.before)]
         self._texts[name] = (*texts_before, *map(self._text, sources))
 
-    def add(self, name: str, setting: str, value: str, line: int) -> None:
+    def add_setting_line(self, name: str, setting: str, value: str, line: int) -> None:
         """Add a line at the end of the machine's configuration."""
         self._texts[name] = (*self._texts[name], (self.name, "\n" * (line - 1) + f"{setting} = {value}\n"))
 
@@ -226,7 +226,7 @@ def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...]
         changed_slots = {slot: {**readings.slots.get(slot, {}), **own} for slot in slots}
         return replace(readings, slots={**readings.slots, **changed_slots})
     for name, value in values.items():
-        last_input = _last(value, now, until) if name in _IDLE else None
+        last_input = _last_input_at(value, now, until) if name in _IDLE else None
         if name == "KeyboardIdle":
             readings = replace(readings, last_input=last_input)
         elif name == "ConsoleIdle":
@@ -238,7 +238,7 @@ def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...]
     return readings
 
 
-def _last(value: str, now: int, until: int) -> int | None:
+def _last_input_at(value: str, now: int, until: int) -> int | None:
     """Return the instant of the last input: ``value`` before now or, with ``until``, the end of continuous typing."""
     return None if value == NO_INPUT else (until or now - length(value))
 

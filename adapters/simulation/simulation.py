@@ -16,7 +16,7 @@ from ...domain.state.job_ad import unquoted
 from ...domain.state.records import Slot
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.scenario import PlayError, Scenario, ScenarioStep
-from ...replay.scenario.transcript import Transcript, TranscriptEntry
+from ...replay.scenario.transcript import Transcript, TranscriptLine
 from ...replay.virtual_world import Behaviour, VirtualWorld, sleep_behaviour
 from ..machine.host import VERSION
 from ..runtime.engine import Engine
@@ -46,10 +46,10 @@ class FailedExpectation:
 
     step: ScenarioStep
     actual: str
-    story: tuple[TranscriptEntry, ...] = ()
+    story: tuple[TranscriptLine, ...] = ()
 
 
-PlayEvent = TranscriptEntry | ScenarioStep | RefusedStep | StepWarning | FailedExpectation
+PlayEvent = TranscriptLine | ScenarioStep | RefusedStep | StepWarning | FailedExpectation
 """All kinds of a simulation's reports."""
 
 
@@ -83,19 +83,21 @@ class Simulation:
         """Return the scenario's start, in microseconds since the epoch."""
         return self.scenario.calendar.start
 
-    def begin(self) -> None:
+    def create_pool(self) -> None:
         """Create the pool, configure it like its first machine, and add the machines."""
         dialect = self.dialect or self.scenario.dialect or DEFAULT_DIALECT
         self.handle(s.FoundPool("founding", "play", dialect, DOMAIN, VERSION, {}, new_log_id()))
         line = self.scenario.machines[0].line
-        refusals = self.handle(self.machines.configured(self.engine.id("reconfigure"), line))
+        refusals = self.handle(self.machines.configure_stimulus(self.engine.id("reconfigure"), line))
         if refusals:
             raise PlayError(refusals, line)
         for machine in self.scenario.machines:
             self.join(machine.name)
 
     def join(self, name: str) -> None:
-        refusals = self.handle(self.machines.joining(f"machine-{name}-{self.world.now()}", self.machines.machine(name)))
+        refusals = self.handle(
+            self.machines.join_stimulus(f"machine-{name}-{self.world.now()}", self.machines.machine(name))
+        )
         if refusals:
             raise PlayError(refusals, self.machines.machine(name).line)
 
@@ -109,7 +111,7 @@ class Simulation:
             self._warned.add((step.line, text))
             self.hear(StepWarning(step, text))
 
-    def named(self, step: ScenarioStep) -> list[str]:
+    def machines_of_step(self, step: ScenarioStep) -> list[str]:
         """Return the machine that the line names, or all machines if it names none."""
         return [step.machine] if step.machine else [machine.name for machine in self.scenario.machines]
 
@@ -129,11 +131,11 @@ class Simulation:
         return self.behaviours.get(launch.cluster) or sleep_behaviour(launch)
 
     def _take_events(self, first_position: int, events: Sequence[Event]) -> None:
-        for entry in self.transcript.hear(first_position, events):
+        for entry in self.transcript.lines_of_events(first_position, events):
             self.hear(entry)
-        self.remote_schedds.hear(events)
+        self.remote_schedds.plan_reactions(events)
 
-    def claimed(self) -> list[Slot]:
+    def claimed_slots(self) -> list[Slot]:
         return [slot for slot in self.engine.state.slots.values() if slot.claim is not None]
 
     def owner(self, job: str) -> str:
@@ -167,7 +169,7 @@ class RemoteSchedds:
         self._serial += 1
         return self._serial
 
-    def hear(self, events: Sequence[e.Event]) -> None:
+    def plan_reactions(self, events: Sequence[e.Event]) -> None:
         """Plan the schedds' reactions to the pool's events."""
         released_slots: dict[str, int] = {}
         for event in events:

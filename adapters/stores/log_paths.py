@@ -32,15 +32,15 @@ class LogPaths(NamedTuple):
         return self.base.with_name(self.base.name + ".d")
 
     @property
-    def lock(self) -> Path:
+    def lock_path(self) -> Path:
         return self.base.with_name(self.base.name + ".lock")
 
     @property
-    def socket(self) -> Path:
+    def socket_path(self) -> Path:
         """Return the path of the server's socket. It may be too long for an address: see ``adapters.sockets``."""
         return self.base.with_name(self.base.name + ".sock")
 
-    def trusted(self) -> frozenset[int]:
+    def trusted_users(self) -> frozenset[int]:
         """Return the users who may serve the log: this process's user, root, the owner of its file."""
         with suppress(OSError):
             return frozenset({0, os.geteuid(), os.stat(self.base).st_uid})
@@ -129,7 +129,7 @@ class WriterLock:
     _on_server = ""  #: the process that holds the lock on the log's server
 
     def __init__(self, url: str) -> None:
-        self._path = log_paths(url).lock
+        self._path = log_paths(url).lock_path
         self._location = locate(url)
         _LOCKS.add(self)
 
@@ -141,12 +141,12 @@ class WriterLock:
         queue until the next try. Raise `OSError` if the lock's file cannot be created."""
         if self._queue is None:
             self._join_queue()
-        if self._has_earlier(self._place) or not self._take():
+        if self._has_earlier(self._place) or not self._try_lock_file():
             return False
         self._leave_queue()
         return True
 
-    def take(self) -> bool:
+    def try_acquire(self) -> bool:
         """Try to take the lock; return False if another process holds it or waits for it. Raise as `take_in_turn`
         does."""
         try:
@@ -176,7 +176,7 @@ class WriterLock:
             os.close(self._queue)
             self._queue = None
 
-    def _take(self) -> bool:
+    def _try_lock_file(self) -> bool:
         self._on_server = ""
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:

@@ -274,14 +274,14 @@ class _Reader(SQLiteRecorder):
             try:
                 rows = super()._select(statement, *parameters)
             except LogError:
-                if self._unchanged():
+                if self._is_unchanged():
                     raise
             else:
-                if self._unchanged():
+                if self._is_unchanged():
                     return rows
             self.close()
             self._seen, self._uri, self._closed = self._state(self.name), reading_uri(self.name), False
         raise LogUnavailable(f"{self.name} is being written by another user; try again")
 
-    def _unchanged(self) -> bool:
+    def _is_unchanged(self) -> bool:
         return self._seen is None or self._seen == state_of(self.name)

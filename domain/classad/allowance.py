@@ -26,7 +26,7 @@ class Allowance:
         self._payer = user
         self._instant: int | None = None
 
-    def begin(self, instant: int, user: str) -> Allowance:
+    def set_payer(self, instant: int, user: str) -> Allowance:
         """Set the user who pays. A new instant restores every user's allowance."""
         if instant != self._instant:
             self._steps_left.clear()

@@ -85,7 +85,7 @@ class _Search:
         pending = [expression]
         while pending:
             node = pending.pop()
-            self.env.spend(1)
+            self.env.deduct_steps(1)
             if isinstance(node, Attribute):
                 self._attribute(node, depth, scope)
             elif not (scope and isinstance(node, AdExpression)):
@@ -119,7 +119,7 @@ class _Search:
             self.add_name(node.name)
         if depth <= 0:
             raise EvaluationFailed(f"the references of {_abbreviate(node)} nest too deeply")
-        self.env.spend(ENTERING)
+        self.env.deduct_steps(ENTERING)
         previous = self.visited.get((id(cell), id(owner), scope))
         if previous is not None and previous[0] <= depth:
             self.lowest_depth = min(self.lowest_depth, depth - previous[0])

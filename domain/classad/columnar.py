@@ -22,7 +22,7 @@ from .slot_columns import SlotColumns
 from .survey import is_indivisible, survey
 from .tree import Attribute, Expression, ListExpression, ListValue, Literal, Parentheses, TimeLiteral, scope_of
 from .values import EvaluationFailed, RelTime
-from .vectors import ALL_UNDEFINED, Arena, Rows, Unsupported, Vector, merge, take
+from .vectors import ALL_UNDEFINED, Arena, Rows, Unsupported, Vector, merge, take_cells
 
 JOB, SLOT = "job", "slot"
 Active = frozenset[tuple[str, str]]
@@ -65,7 +65,9 @@ class Columnar:
     def evaluate(self, node: Expression, side: str = JOB, rows: Rows = None, active: Active = frozenset()) -> Vector:
         """Evaluate a complete expression; see ``run``."""
         properties = survey(node)
-        if properties.nesting > MAX_NESTING or is_indivisible(node, self.job._find if side == JOB else self.table.has):
+        if properties.nesting > MAX_NESTING or is_indivisible(
+            node, self.job._find if side == JOB else self.table.every_slot_has
+        ):
             return self._slot_by_slot(node, side, rows, active)
         previous_steps = self.steps
         self.steps += properties.height + 1
@@ -100,12 +102,12 @@ class Columnar:
     def _time(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         if node.zoneless:
             raise Unsupported
-        return self.arena.constant(node.time.seconds if isinstance(node.time, RelTime) else node.time)
+        return self.arena.constant_vector(node.time.seconds if isinstance(node.time, RelTime) else node.time)
 
     def _list(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         if not all(isinstance(member, Literal) for member in node.members):
             raise Unsupported
-        return self.arena.constant(ListValue(node.members, None))
+        return self.arena.constant_vector(ListValue(node.members, None))
 
     def _attribute(self, node: Any, side: str, rows: Rows, active: Active) -> Vector:
         key, scope = node.key, scope_of(node)
@@ -128,10 +130,10 @@ class Columnar:
         if cell is None:
             return None
         if type(cell[1]) is Literal:
-            return self.arena.constant(cell[1].value)
-        return self._follow(cell[1], (JOB, key), rows, active)
+            return self.arena.constant_vector(cell[1].value)
+        return self._evaluate_attribute(cell[1], (JOB, key), rows, active)
 
-    def _follow(self, expression: Expression, name: tuple[str, str], rows: Rows, active: Active) -> Vector:
+    def _evaluate_attribute(self, expression: Expression, name: tuple[str, str], rows: Rows, active: Active) -> Vector:
         """Evaluate the expression of an attribute. An attribute that is already being evaluated is undefined."""
         if name in active:
             self.circular += 1
@@ -157,7 +159,7 @@ class Columnar:
         self.column_versions[key] = column.version
         vector = self.table.vector(column, rows)
         kind = vector.kind
-        if not vector.mixed:
+        if not vector.has_mixed_kinds:
             if kind == ABSENT:
                 return (self._job_attribute(key, rows, active) if or_job else None) or ALL_UNDEFINED
             return self._slot_expressions(key, vector, rows, active) if kind == OTHER else vector
@@ -173,22 +175,22 @@ class Columnar:
                 job_vector = self._job_attribute(key, subset, active) if or_job else None
                 parts.append((positions, job_vector or ALL_UNDEFINED))
             else:
-                parts.append((positions, self._slot_expressions(key, take(vector, positions), subset, active)))
+                parts.append((positions, self._slot_expressions(key, take_cells(vector, positions), subset, active)))
         plain = np.flatnonzero((kind != ABSENT) & (kind != OTHER))
         if len(plain):
-            parts.append((plain, take(vector, plain)))
+            parts.append((plain, take_cells(vector, plain)))
         return merge(self.row_count(rows), parts)
 
     def _slot_expressions(self, key: str, vector: Vector, rows: Rows, active: Active) -> Vector:
         expressions = self.table.heap.expressions
-        if vector.constant:
-            return self._follow(expressions[vector.data], (SLOT, key), rows, active)
+        if vector.is_constant:
+            return self._evaluate_attribute(expressions[vector.data], (SLOT, key), rows, active)
         distinct, inverse = factorize(vector.data)
         parts = []
         for number, index in enumerate(distinct.tolist()):
             positions = np.flatnonzero(inverse == number)
             subset = positions if rows is None else rows[positions]
-            parts.append((positions, self._follow(expressions[index], (SLOT, key), subset, active)))
+            parts.append((positions, self._evaluate_attribute(expressions[index], (SLOT, key), subset, active)))
         return merge(len(vector.data), parts)
 
     def column_of(self, node: Any, side: str) -> str | None:
@@ -263,7 +265,7 @@ class _SlotDependent(Unsupported):
 
 HANDLERS.update(
     {
-        Literal: lambda run, node, side, rows, active: run.arena.constant(node.value),
+        Literal: lambda run, node, side, rows, active: run.arena.constant_vector(node.value),
         TimeLiteral: Columnar._time,
         ListExpression: Columnar._list,
         Parentheses: lambda run, node, side, rows, active: run.run(node.inner, side, rows, active),

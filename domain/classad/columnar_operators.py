@@ -44,54 +44,54 @@ from .vectors import (
     from_truth_codes,
     logical_not,
     merge,
-    take,
+    take_cells,
     truth_values,
 )
 
 
-def _unary(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
-    operand = evaluation.run(node.operand, side, rows, active)
+def _unary(evaluator: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
+    operand = evaluator.run(node.operand, side, rows, active)
     if node.op == "!":
         return logical_not(operand)
-    if node.op == "-" and not operand.mixed and not operand.constant and operand.kind == INTEGER:
+    if node.op == "-" and not operand.has_mixed_kinds and not operand.is_constant and operand.kind == INTEGER:
         with np.errstate(over="ignore"):
             return Vector(INTEGER, np.negative(operand.data))
     compute = UNARY[node.op]
-    return compute_distinct(evaluation, [operand], rows, lambda values: compute(values[0]))
+    return compute_distinct(evaluator, [operand], rows, lambda values: compute(values[0]))
 
 
-def _binary(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
+def _binary(evaluator: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
     op = node.op
     if op == "&&" or op == "||":
-        return _connective(evaluation, node, side, rows, active)
-    if op == "[]" and (known := by_value(evaluation, node, side, rows)) is not None:
+        return _connective(evaluator, node, side, rows, active)
+    if op == "[]" and (known := by_value(evaluator, node, side, rows)) is not None:
         return known
-    left = evaluation.run(node.left, side, rows, active)
+    left = evaluator.run(node.left, side, rows, active)
     if op == "?:":
-        return _elvis(evaluation, left, node.right, side, rows, active)
-    right = evaluation.run(node.right, side, rows, active)
+        return _elvis(evaluator, left, node.right, side, rows, active)
+    right = evaluator.run(node.right, side, rows, active)
     if op == "[]":
-        return compute_distinct(evaluation, [left, right], rows, _subscript)
+        return compute_distinct(evaluator, [left, right], rows, _subscript)
     try:
-        return apply_binary(evaluation.arena, op, left, right, evaluation.row_count(rows))
+        return apply_binary(evaluator.arena, op, left, right, evaluator.row_count(rows))
     except Unsupported:
         compute = BINARY[op]
-        return compute_distinct(evaluation, [left, right], rows, lambda values: compute(values[0], values[1]))
+        return compute_distinct(evaluator, [left, right], rows, lambda values: compute(values[0], values[1]))
 
 
-def _elvis(evaluation: Columnar, left: Vector, right: Expression, side: str, rows: Rows, active: Active) -> Vector:
-    if not left.mixed:
-        return evaluation.run(right, side, rows, active) if left.kind == UNDEF else left
+def _elvis(evaluator: Columnar, left: Vector, right: Expression, side: str, rows: Rows, active: Active) -> Vector:
+    if not left.has_mixed_kinds:
+        return evaluator.run(right, side, rows, active) if left.kind == UNDEF else left
     missing = np.flatnonzero(left.kind == UNDEF)
     if len(missing) == 0:
         return left
     present = np.flatnonzero(left.kind != UNDEF)
     subset = missing if rows is None else rows[missing]
-    fallback = evaluation.run(right, side, subset, active)
-    return merge(len(left.kind), [(present, take(left, present)), (missing, fallback)])
+    fallback = evaluator.run(right, side, subset, active)
+    return merge(len(left.kind), [(present, take_cells(left, present)), (missing, fallback)])
 
 
-def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, active: Active) -> Vector:
+def _connective(evaluator: Columnar, node: Binary, side: str, rows: Rows, active: Active) -> Vector:
     """Evaluate ``&&`` or ``||`` from left to right, and each operand only for rows that are still undecided."""
     decisive = node.op == "||"
     operands: list[Expression] = []
@@ -104,17 +104,17 @@ def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, activ
     decided: Any = None  # the result so far, while it is true or false in every row
     for place, operand in enumerate(operands):
         positions = None
-        if decided is not None and not _is_total(evaluation, operand, side):
+        if decided is not None and not _is_total(evaluator, operand, side):
             positions = np.flatnonzero(decided != decisive)
             if len(positions) == 0:
                 break
         subset = rows if positions is None else positions if rows is None else rows[positions]
-        condition = truth_values(evaluation.run(operand, side, subset, active))
+        condition = truth_values(evaluator.run(operand, side, subset, active))
         if isinstance(condition, bool | np.bool_):
             if bool(condition) is decisive:
-                return evaluation.arena.constant(decisive)
+                return evaluator.arena.constant_vector(decisive)
         elif not isinstance(condition, np.ndarray) or condition.dtype != np.bool_:
-            return _three_valued(evaluation, operands[place:], decisive, decided, side, rows, active)
+            return _three_valued(evaluator, operands[place:], decisive, decided, side, rows, active)
         elif decided is None:
             decided = condition
         elif positions is None:
@@ -122,20 +122,20 @@ def _connective(evaluation: Columnar, node: Binary, side: str, rows: Rows, activ
         else:
             decided = decided.copy()
             decided[positions] = condition
-    return evaluation.arena.constant(not decisive) if decided is None else Vector(BOOLEAN, decided)
+    return evaluator.arena.constant_vector(not decisive) if decided is None else Vector(BOOLEAN, decided)
 
 
-def _is_total(evaluation: Columnar, node: Expression, side: str) -> bool:
+def _is_total(evaluator: Columnar, node: Expression, side: str) -> bool:
     """Check whether array operations can evaluate a node for every slot without failing."""
     pending = [node]
     while pending:
         current = pending.pop()
         kind = type(current)
         if kind is Attribute:
-            key = evaluation.column_of(current, side)
+            key = evaluator.column_of(current, side)
             if key is None:
                 return False
-            kinds = evaluation.table.columns[key].kinds if key else 0
+            kinds = evaluator.table.columns[key].kinds if key else 0
             if (kinds == OTHER) if type(kinds) is int else (kinds == OTHER).any():  # type: ignore[union-attr]
                 return False
         elif kind is not Literal and kind is not Parentheses:
@@ -148,7 +148,7 @@ def _is_total(evaluation: Columnar, node: Expression, side: str) -> bool:
 
 
 def _three_valued(
-    evaluation: Columnar,
+    evaluator: Columnar,
     operands: Sequence[Expression],
     decisive: bool,
     decided_before: Any,
@@ -159,7 +159,7 @@ def _three_valued(
     """Evaluate the remaining operands when some cells are undefined or an error.
 
     :param decided_before: the result of the earlier operands for each row, or None if there are no earlier operands"""
-    total = evaluation.row_count(rows)
+    total = evaluator.row_count(rows)
     neutral = FALSE if decisive else TRUE
     codes = np.full(total, neutral, np.uint8)
     undecided = np.arange(total)
@@ -170,7 +170,7 @@ def _three_valued(
         if len(undecided) == 0:
             break
         subset = undecided if rows is None else rows[undecided]
-        condition = truth_values(evaluation.run(operand, side, subset, active))
+        condition = truth_values(evaluator.run(operand, side, subset, active))
         if not isinstance(condition, np.ndarray):
             condition = np.full(len(undecided), int(condition), np.uint8)
         condition = condition.astype(np.uint8)
@@ -181,26 +181,26 @@ def _three_valued(
     return from_truth_codes(codes)
 
 
-def _conditional(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
-    return choice(evaluation, (node.condition, node.then, node.otherwise), side, rows, active, lazy=False)
+def _conditional(evaluator: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
+    return choice(evaluator, (node.condition, node.then, node.otherwise), side, rows, active, lazy=False)
 
 
 def choice(
-    evaluation: Columnar, operands: Sequence[Expression], side: str, rows: Rows, active: Active, *, lazy: bool = True
+    evaluator: Columnar, operands: Sequence[Expression], side: str, rows: Rows, active: Active, *, lazy: bool = True
 ) -> Vector:
     """Evaluate, for each slot, the branch that a condition selects.
 
     :param lazy: in slots where the condition is neither boolean nor an error (for example a string), skip both
         branches; if false, both branches are evaluated there, so that a failure in either of them is raised"""
     condition, then, otherwise = operands
-    condition_values = evaluation.run(condition, side, rows, active)
+    condition_values = evaluator.run(condition, side, rows, active)
     truth = truth_values(condition_values)
     if not isinstance(truth, np.ndarray):
         if isinstance(truth, bool | np.bool_):
-            return evaluation.run(then if truth else otherwise, side, rows, active)
+            return evaluator.run(then if truth else otherwise, side, rows, active)
         if truth == NOT_BOOLEAN and not lazy and condition_values.kind != ERR:
-            evaluation.run(then, side, rows, active)
-            evaluation.run(otherwise, side, rows, active)
+            evaluator.run(then, side, rows, active)
+            evaluator.run(otherwise, side, rows, active)
         return ALL_UNDEFINED if truth == UNKNOWN else ALL_ERROR
     parts: list[tuple[Any, Vector]] = []
     for code, branch in ((TRUE, then), (FALSE, otherwise), (UNKNOWN, None), (NOT_BOOLEAN, None)):
@@ -209,15 +209,15 @@ def choice(
             continue
         subset = positions if rows is None else rows[positions]
         if branch is None:
-            if code == NOT_BOOLEAN and not lazy and condition_values.mixed:
+            if code == NOT_BOOLEAN and not lazy and condition_values.has_mixed_kinds:
                 invalid = positions[condition_values.kind[positions] != ERR]
                 if len(invalid):
                     subset = invalid if rows is None else rows[invalid]
-                    evaluation.run(then, side, subset, active)
-                    evaluation.run(otherwise, side, subset, active)
+                    evaluator.run(then, side, subset, active)
+                    evaluator.run(otherwise, side, subset, active)
             parts.append((positions, ALL_UNDEFINED if code == UNKNOWN else ALL_ERROR))
         else:
-            parts.append((positions, evaluation.run(branch, side, subset, active)))
+            parts.append((positions, evaluator.run(branch, side, subset, active)))
     return merge(len(truth), parts)
 
 
@@ -246,34 +246,34 @@ HANDLERS.update({Unary: _unary, Binary: _binary, Conditional: _conditional})
 _KIND_TESTS = {"isundefined": UNDEF, "iserror": ERR, "isstring": STRING, "isinteger": INTEGER, "isboolean": BOOLEAN}
 
 
-def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
+def _call(evaluator: Columnar, node: Any, side: str, rows: Rows, active: Active) -> Vector:
     key, arguments = node.key, node.arguments
     function = FUNCTIONS.get(key)
     if function is None:
-        if key in evaluation.context.functions:
+        if key in evaluator.context.functions:
             raise Unsupported
         return ALL_ERROR
     if not function.least <= len(arguments) <= function.most:
         return ALL_ERROR
     if key == "ifthenelse":
-        return choice(evaluation, arguments, side, rows, active)
+        return choice(evaluator, arguments, side, rows, active)
     if function.needs is FunctionInputs.PLACE:
         raise Unsupported
     if function.needs is FunctionInputs.CONTEXT:
-        evaluation.columns_only = False
-    if (known := by_value(evaluation, node, side, rows)) is not None:
+        evaluator.columns_only = False
+    if (known := by_value(evaluator, node, side, rows)) is not None:
         return known
     list_position = function.members.get(len(arguments))
     if list_position is not None and _is_computed_list(arguments[list_position]):
-        return _call_on_list(evaluation, arguments, list_position, function, side, rows, active)
-    vectors = [evaluation.run(argument, side, rows, active) for argument in arguments]
+        return _call_on_list(evaluator, arguments, list_position, function, side, rows, active)
+    vectors = [evaluator.run(argument, side, rows, active) for argument in arguments]
     if key in _KIND_TESTS:
         return _kind_test(vectors[0], _KIND_TESTS[key])
-    context = evaluation.context
+    context = evaluator.context
     eager = function.eager
     if eager is not None:
         return compute_distinct(
-            evaluation, vectors, rows, lambda values: eager(Environment(None, None, context), None, values)
+            evaluator, vectors, rows, lambda values: eager(Environment(None, None, context), None, values)
         )
     lazy = function.lazy
     assert lazy is not None
@@ -283,11 +283,11 @@ def _call(evaluation: Columnar, node: Any, side: str, rows: Rows, active: Active
             Environment(None, None, context), None, [lambda env, ad, value=value: value for value in values], node
         )
 
-    return compute_distinct(evaluation, vectors, rows, call)
+    return compute_distinct(evaluator, vectors, rows, call)
 
 
 def _call_on_list(
-    evaluation: Columnar,
+    evaluator: Columnar,
     arguments: Sequence[Any],
     list_position: int,
     function: ClassAdFunction,
@@ -303,10 +303,10 @@ def _call_on_list(
 
     def call(values: list[Any]) -> Any:
         members = ListValue([Constant(value) for value in values[list_position:list_end]], None)
-        env = Environment(None, None, evaluation.context)
+        env = Environment(None, None, evaluator.context)
         return eager(env, None, [*values[:list_position], members, *values[list_end:]])
 
-    return compute_distinct(evaluation, [evaluation.run(part, side, rows, active) for part in parts], rows, call)
+    return compute_distinct(evaluator, [evaluator.run(part, side, rows, active) for part in parts], rows, call)
 
 
 def _is_computed_list(node: Expression) -> bool:
@@ -318,7 +318,7 @@ def _is_computed_list(node: Expression) -> bool:
 
 def _kind_test(vector: Vector, kind: int) -> Vector:
     result = vector.kind == kind
-    return Vector(BOOLEAN, result if vector.mixed else bool(result))
+    return Vector(BOOLEAN, result if vector.has_mixed_kinds else bool(result))
 
 
 HANDLERS[Call] = _call

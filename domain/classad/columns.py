@@ -206,7 +206,7 @@ class AttributeColumn:
         self.cell = None
         self.version += 1
 
-    def at(self, row: int) -> tuple[int, int]:
+    def kind_and_payload(self, row: int) -> tuple[int, int]:
         """Return the kind and payload of a cell."""
         kinds, payload = self.kinds, self.payload
         kind = int(kinds[row]) if isinstance(kinds, np.ndarray) else kinds

@@ -114,7 +114,7 @@ class Environment:
             self.right = target
             self.root = MATCH_ROOT
 
-    def spend(self, steps: int) -> None:
+    def deduct_steps(self, steps: int) -> None:
         """Deduct steps from the budget; raise EvaluationFailed if the budget is exceeded."""
         self.steps -= steps
         if self.steps < 0:
@@ -125,20 +125,20 @@ class Environment:
         if self.context.allowance is not None:
             self.context.allowance.charge(self)
 
-    def pay(self, values: Sequence[Any]) -> None:
+    def deduct_for_values(self, values: Sequence[Any]) -> None:
         """Deduct steps for the characters and members of a function's arguments or result."""
         for value in values:
             if (type(value) is str or type(value) is ListValue) and len(value) > 100:
-                self.spend(len(value) // 4)
+                self.deduct_steps(len(value) // 4)
 
-    def unfold(self, members: Sequence[Expression]) -> None:
+    def deduct_for_members(self, members: Sequence[Expression]) -> None:
         """Deduct steps for each node of a list's computed members, as often as the list's text repeats the node."""
         pending = [*members]
         while pending:
             node = pending.pop()
             value = getattr(node, "value", None)
-            self.spend(5 * ENTERING)
-            self.pay((value,))
+            self.deduct_steps(5 * ENTERING)
+            self.deduct_for_values((value,))
             if isinstance(value, ListValue):
                 pending += value.expressions
             elif isinstance(value, ClassAd):
@@ -155,7 +155,7 @@ class Environment:
             self.randomness = Randomness(self.context.seed)
         return self.randomness
 
-    def other(self, ad: ClassAd) -> ClassAd | None:
+    def other_ad(self, ad: ClassAd) -> ClassAd | None:
         """Return the other ad of the match if ``ad`` is one of the two, or replaces one (``nested_environment``)."""
         if ad is self.left:
             return self.right
@@ -175,7 +175,7 @@ class Environment:
             raise EvaluationFailed("the evaluation nests too deeply")
         inner.root = root_of(self, ad)
         outer_ad = ad._outer
-        other = None if outer_ad is None else self.other(outer_ad)
+        other = None if outer_ad is None else self.other_ad(outer_ad)
         if other is not None:
             inner.nested = ad, other
         return inner

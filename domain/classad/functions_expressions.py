@@ -39,7 +39,7 @@ def _eval(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
     if env.depth <= 0:
         raise EvaluationFailed("eval() nests too deeply")
     env.depth -= 1
-    env.spend(1 + len(text) // 4)
+    env.deduct_steps(1 + len(text) // 4)
     try:
         return evaluate_in(expression, env, ad)
     finally:
@@ -65,7 +65,7 @@ def _resolve(env: Environment, ad: Ad, reference: Attribute) -> tuple[Any, Ad]:
             return None, ad
         attribute = lookup(env, first_ad, reference.key)
         if attribute is None and not reference.absolute:
-            other = env.other(first_ad)
+            other = env.other_ad(first_ad)
             if other is not None:
                 attribute = lookup(env, other, reference.key)
     else:
@@ -163,7 +163,7 @@ def _eval_in_each_context(env: Environment, ad: Ad, arguments: list[Any], node: 
     if values is None:
         return UNDEFINED if members is UNDEFINED else ERROR
     results = tuple(as_expression(value) for value in values)
-    env.unfold(results)
+    env.deduct_for_members(results)
     return ListValue(results, None, shared=True)
 
 

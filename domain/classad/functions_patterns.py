@@ -50,7 +50,7 @@ def _search(env: Environment, pattern: str, options: str, data: bytes, at: int =
     import pcre2
 
     for limit, steps in _SEARCH_LIMITS:
-        env.spend(steps)
+        env.deduct_steps(steps)
         try:
             return getattr(_compile(limit + pattern, options), method)(data, at)
         except pcre2.LibraryError:
@@ -181,7 +181,7 @@ def substitute(env: Environment, pattern: str, text: str, replacement: str, opti
         if match is None:
             if not after_empty:
                 break
-            env.spend(ENTERING)
+            env.deduct_steps(ENTERING)
             parts.append(data[position : position + 1])
             position, after_empty = position + 1, False
             continue
@@ -190,7 +190,7 @@ def substitute(env: Environment, pattern: str, text: str, replacement: str, opti
         expanded = _expand(template, match)
         if expanded is None:
             return ERROR
-        env.spend(ENTERING + len(expanded) // 4)
+        env.deduct_steps(ENTERING + len(expanded) // 4)
         parts.append(expanded)
         position = match.end()
         after_empty = after_empty or match.start() == match.end()

@@ -21,7 +21,7 @@ def _strcat(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
         text = to_string(argument(env, ad))
         if type(text) is not str:
             return text
-        env.pay((text,))
+        env.deduct_for_values((text,))
         texts.append(text)
     return concatenate(texts)
 
@@ -48,7 +48,7 @@ def _join(env: Environment, ad: Ad, arguments: list[Any], node: Any) -> Any:
             separator = text
         else:
             any_defined = True
-            env.pay((separator, text))
+            env.deduct_for_values((separator, text))
             joined += (separator if joined else "") + text
     return UNDEFINED if any_undefined and not any_defined else concatenate([joined])
 

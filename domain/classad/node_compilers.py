@@ -9,7 +9,7 @@ from .environment import Environment, Evaluator, lookup
 from .function_registry import FUNCTIONS
 from .operator_compilers import compile_operation, constant_value
 from .operators import UNARY
-from .scalar import BUILDERS, CAREFUL_BUILDERS, evaluate, evaluate_in, evaluate_member, follow
+from .scalar import BUILDERS, CAREFUL_BUILDERS, evaluate, evaluate_attribute, evaluate_in, evaluate_member
 from .tree import (
     AdExpression,
     Attribute,
@@ -68,7 +68,7 @@ def _unary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
 def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
     condition, then, otherwise = parts
 
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         value = condition(env, ad)
         if value is not True and value is not False:
             if value is UNDEFINED or value is ERROR:
@@ -81,7 +81,7 @@ def _conditional(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
                 return ERROR
         return then(env, ad) if value else otherwise(env, ad)
 
-    return run
+    return evaluate_node
 
 
 def _binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
@@ -96,7 +96,7 @@ def _careful_binary(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
 def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
     """Index a list by an integer or an ad by a string; out of range is an error, a missing attribute is undefined."""
 
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         base = left(env, ad)
         index = right(env, ad)
         if base is ERROR or index is ERROR:
@@ -114,12 +114,12 @@ def _subscript(left: Evaluator, right: Evaluator) -> Evaluator:
         if type(base) is ClassAd and type(index) is str:
             cell = base._find(lower(index))
             try:
-                return UNDEFINED if cell is None else follow(env, cell[1], base, lower(index), 0)
+                return UNDEFINED if cell is None else evaluate_attribute(env, cell[1], base, lower(index), 0)
             except EvaluationFailed:
                 return ERROR
         return ERROR
 
-    return run
+    return evaluate_node
 
 
 def bind_call(node: Call, arguments: list[Evaluator]) -> Evaluator:
@@ -143,7 +143,7 @@ def bind_call(node: Call, arguments: list[Evaluator]) -> Evaluator:
 
         def call_lazily(env: Environment, ad: ClassAd | None) -> Any:
             result = implementation(env, ad, arguments, node)
-            env.pay((result,))
+            env.deduct_for_values((result,))
             return result
 
         return call_lazily
@@ -152,9 +152,9 @@ def bind_call(node: Call, arguments: list[Evaluator]) -> Evaluator:
 
     def call(env: Environment, ad: ClassAd | None) -> Any:
         values = [argument(env, ad) for argument in arguments]
-        env.pay(values)
+        env.deduct_for_values(values)
         result = compute(env, ad, values)
-        env.pay((result,))
+        env.deduct_for_values((result,))
         return result
 
     return call
@@ -197,7 +197,7 @@ def _select_each(env: Environment, ad: ClassAd | None, members: ListValue, key: 
             values.append(AdExpression(value._cells))
         else:
             values.append(as_expression(value))
-    env.unfold(values)
+    env.deduct_for_members(values)
     return ListValue(values, None)
 
 
@@ -206,7 +206,7 @@ def _select(env: Environment, ad: ClassAd | None, base: Any, key: str, depth: in
     kind = type(base)
     if kind is ClassAd:
         attribute = lookup(env, base, key)
-        return UNDEFINED if attribute is None else follow(env, attribute[0], attribute[1], key, depth)
+        return UNDEFINED if attribute is None else evaluate_attribute(env, attribute[0], attribute[1], key, depth)
     if kind is ListValue:
         return _select_each(env, ad, base, key, depth)
     return UNDEFINED if base is UNDEFINED else ERROR
@@ -224,55 +224,55 @@ def _attribute(node: Any, depth: int, parts: list[Evaluator]) -> Evaluator:
 
 
 def _unscoped_attribute(key: str, depth: int) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         if ad is None:
             return UNDEFINED
         cell = ad._cells.get(key)
         if cell is not None:
             node = cell[1]
-            return node.value if type(node) is Literal else follow(env, node, ad, key, depth)
+            return node.value if type(node) is Literal else evaluate_attribute(env, node, ad, key, depth)
         if ad._chain is not None:
             cell = ad._chain._cells.get(key)
             if cell is not None:
                 node = cell[1]
-                return node.value if type(node) is Literal else follow(env, node, ad, key, depth)
+                return node.value if type(node) is Literal else evaluate_attribute(env, node, ad, key, depth)
         attribute = lookup(env, ad, key)
         if attribute is None:
-            other = env.other(ad)
+            other = env.other_ad(ad)
             if other is None:
                 return UNDEFINED
             cell = other._cells.get(key)
             if cell is not None:
                 node = cell[1]
-                return node.value if type(node) is Literal else follow(env, node, other, key, depth)
+                return node.value if type(node) is Literal else evaluate_attribute(env, node, other, key, depth)
             attribute = lookup(env, other, key)
             if attribute is None:
                 return UNDEFINED
-        return follow(env, attribute[0], attribute[1], key, depth)
+        return evaluate_attribute(env, attribute[0], attribute[1], key, depth)
 
-    return run
+    return evaluate_node
 
 
 def _absolute_attribute(key: str, depth: int) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         if env.root is None:
             if ad is None:
                 raise EvaluationFailed(f".{key} cannot be evaluated without an ad")
             return UNDEFINED
         attribute = lookup(env, env.root, key)
-        return UNDEFINED if attribute is None else follow(env, attribute[0], attribute[1], key, depth)
+        return UNDEFINED if attribute is None else evaluate_attribute(env, attribute[0], attribute[1], key, depth)
 
-    return run
+    return evaluate_node
 
 
 def _scoped_attribute(name: str, key: str, depth: int, base: Evaluator) -> Evaluator:
     """Look up an attribute in MY or TARGET, unless an attribute called MY or TARGET hides the ad."""
     is_my = name == "my"
 
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         if ad is None:
             return UNDEFINED
-        scope_ad = ad if is_my else env.other(ad)
+        scope_ad = ad if is_my else env.other_ad(ad)
         if scope_ad is None or name in ad._cells or (ad._chain is not None and ad._chain._find(name) is not None):
             return _select(env, ad, base(env, ad), key, depth)
         cell = scope_ad._cells.get(key)
@@ -281,9 +281,9 @@ def _scoped_attribute(name: str, key: str, depth: int, base: Evaluator) -> Evalu
         if cell is None:
             return _select(env, ad, scope_ad, key, depth)
         node = cell[1]
-        return node.value if type(node) is Literal else follow(env, node, scope_ad, key, depth)
+        return node.value if type(node) is Literal else evaluate_attribute(env, node, scope_ad, key, depth)
 
-    return run
+    return evaluate_node
 
 
 BUILDERS[Attribute] = CAREFUL_BUILDERS[Attribute] = _attribute

@@ -85,7 +85,7 @@ def _operation_on_constant(op: str, left: Evaluator, constant: Any) -> Evaluator
 def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
     compute, compute_fast = BINARY[op], ARITHMETIC[op]
 
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         a, b = left(env, ad), right(env, ad)
         kind = type(a)
         if kind is type(b):
@@ -97,14 +97,14 @@ def _arithmetic(op: str, left: Evaluator, right: Evaluator) -> Evaluator:
                 return ERROR if result == math.inf else result
         return compute(a, b)
 
-    return run
+    return evaluate_node
 
 
 def _connective(parts: tuple[Evaluator, ...], decisive: bool) -> Evaluator:
     """Compile ``a && b && ...`` (false is decisive) or ``a || b || ...`` (true is decisive), from left to right."""
     neutral = not decisive
 
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         result: Any = neutral
         for part in parts:
             value = part(env, ad)
@@ -122,12 +122,12 @@ def _connective(parts: tuple[Evaluator, ...], decisive: bool) -> Evaluator:
                 return decisive
         return result
 
-    return run
+    return evaluate_node
 
 
 def _elvis(left: Evaluator, right: Evaluator) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         value = left(env, ad)
         return right(env, ad) if value is UNDEFINED else value
 
-    return run
+    return evaluate_node

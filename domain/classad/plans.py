@@ -16,12 +16,12 @@ from .analysis import clauses
 from .columnar import JOB, MAX_NESTING, SLOT, Active, Columnar
 from .columns import ABSENT, OTHER, AttributeColumn, Integers
 from .environment import MATCH_NAMES
-from .evidence import DYNAMIC_REFERENCES, names_in
 from .matching import is_satisfied, symmetric_match
 from .simplify import Simplifier, folding_budget, rewrite
 from .slot_columns import MAX_FORMS, SlotColumns
 from .survey import is_indivisible, survey
 from .tree import Attribute, Binary, Expression, Literal, Parentheses, equality_key, scope_of
+from .value_evidence import DYNAMIC_REFERENCES, names_in
 from .values import UNDEFINED, ContextError, EvaluationError, EvaluationFailed
 from .vectors import COMPARE, Mask, Unsupported, true_mask
 
@@ -227,7 +227,7 @@ class Plan:
         """Check whether the job matches a slot that it matched before, after attributes in ``varying`` changed."""
         table = self.table
         try:
-            if self._form[0] == table.form:
+            if self._form[0] == table.form_number:
                 return all(
                     clause.holds_after(table, self.job, ad)
                     for members, group_clauses in self._prepared.groups
@@ -267,7 +267,7 @@ class Plan:
     def _prepare(self) -> None:
         table = self.table
         column = table.columns.get("requirements")
-        form = (table.form, -1 if column is None else column.version)
+        form = (table.form_number, -1 if column is None else column.version)
         if self._form == form:
             return
         prepared = self._prepared_forms.pop(form, None)
@@ -283,9 +283,9 @@ class Plan:
     def _prepare_groups(self, column: AttributeColumn | None) -> None:
         table, groups = self.table, self._prepared.groups
         self._inlined_names = 0
-        if table.prepared_form != table.form:
+        if table.prepared_form != table.form_number:
             table.prepared.clear()
-            table.prepared_form = table.form
+            table.prepared_form = table.form_number
         requirements = self.job._find("requirements")
         if requirements is None or column is None or not len(table):
             return  # without Requirements on both sides nothing matches
@@ -299,7 +299,7 @@ class Plan:
         # A group without a mask contains all slots. Every slot is in a group.
 
     def _clauses(self, expression: Expression, side: str, active: Active) -> list[ColumnarClause]:
-        if is_indivisible(expression, self.job._find if side == JOB else self.table.has):
+        if is_indivisible(expression, self.job._find if side == JOB else self.table.every_slot_has):
             # The parts of the expression depend on each other, so it cannot be split.
             return [ColumnarClause(expression, side, active, plain=self._prepared.plain, indivisible=True)]
         cache_key = self._cache_key(expression, side, active)
@@ -371,7 +371,7 @@ class Plan:
     def _resolve_in_slot(self, node: Attribute) -> Expression:
         owner = self._owner_of(node, SLOT)
         if owner == EITHER:
-            owner = JOB if self.table.lacks(node.key) else SLOT
+            owner = JOB if self.table.no_slot_has(node.key) else SLOT
         if owner == SLOT:
             return self._common_value(node.key) or node
         if owner != JOB:

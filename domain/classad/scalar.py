@@ -87,7 +87,7 @@ def evaluate_in(node: Expression, env: Environment, ad: ClassAd | None) -> Any:
     compiled = node._compiled
     if compiled is None or compiled.evaluator is None:
         compiled = compile_expression(node)
-    env.spend(compiled.size)
+    env.deduct_steps(compiled.size)
     evaluator: Any = compiled.evaluator
     if compiled.height > env.depth:
         evaluator = careful_evaluator(node, compiled)
@@ -117,7 +117,9 @@ def cached_value(env: Environment, node: Expression, ad: ClassAd | None, depth: 
         active = None if env.circular == circular else frozenset(env.active or ())
         env.cached[key] = value, depth - env.lowest, active, node, ad
     if env.unrepeatable != unrepeatable or env.circular != circular:
-        env.spend(10 * ENTERING)  # additional cost, because values that cannot be cached can make an evaluation slow
+        env.deduct_steps(
+            10 * ENTERING
+        )  # additional cost, because values that cannot be cached can make an evaluation slow
     env.lowest = min(env.lowest, outer_lowest)
     return value
 
@@ -173,7 +175,7 @@ def careful_evaluator(expression: Expression, compiled: Compiled) -> Evaluator:
     return compiled.careful
 
 
-def follow(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int) -> Any:
+def evaluate_attribute(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int) -> Any:
     """Evaluate ``expression``, the value of the attribute ``key`` of ``ad``. A circular reference is undefined."""
     kind = type(expression)
     if kind is Literal:
@@ -202,7 +204,7 @@ def follow(env: Environment, expression: Any, ad: ClassAd, key: str, depth: int)
         compiled = compile_expression(expression)
     env.steps -= compiled.size + ENTERING
     if env.steps < 0:
-        env.spend(0)
+        env.deduct_steps(0)
     evaluator: Any = compiled.evaluator
     if compiled.height >= levels:
         evaluator = careful_evaluator(expression, compiled)
@@ -283,9 +285,9 @@ def _depth_needed(node: Expression, depth: int) -> int:
 
 
 def _check_depth(evaluator: Evaluator, depth: int) -> Evaluator:
-    def run(env: Environment, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Environment, ad: ClassAd | None) -> Any:
         if env.depth < depth:
             raise EvaluationFailed(f"the expression nests more deeply than {MAX_DEPTH} levels")
         return evaluator(env, ad)
 
-    return run
+    return evaluate_node

@@ -215,7 +215,7 @@ def _is_constant(node: Expression, budget: Environment) -> bool:
     pending = [node]
     while pending:
         current = pending.pop()
-        budget.spend(1)
+        budget.deduct_steps(1)
         if isinstance(current, TimeLiteral):
             if current.zoneless:
                 return False
@@ -229,7 +229,7 @@ def _is_constant(node: Expression, budget: Environment) -> bool:
     return True
 
 
-def _fold(node: Expression, budget: Environment) -> Expression:
+def _fold_constants(node: Expression, budget: Environment) -> Expression:
     try:
         return _literal_or(evaluate_in(node, budget, None), node) if _is_constant(node, budget) else node
     except (EvaluationFailed, RecursionError):
@@ -247,7 +247,7 @@ def _binary(node: Any, parts: Parts, budget: Environment) -> Expression:
         if type(right) is Literal and op != "[]":
             return _literal_or(BINARY[op](left.value, right.value), Binary(op, left, right))
     rebuilt = node if left is node.left and right is node.right else Binary(op, left, right)
-    return _fold(rebuilt, budget) if op == "[]" else rebuilt
+    return _fold_constants(rebuilt, budget) if op == "[]" else rebuilt
 
 
 def _connective(node: Binary, left: Expression, right: Expression, decisive: bool) -> Expression:
@@ -316,7 +316,7 @@ def _call(node: Any, parts: Parts, budget: Environment) -> Expression:
         branch = _choose(arguments[0].value, arguments[1], arguments[2])
         return branch if type(branch) in _ATOMS else Parentheses(branch)
     is_unchanged = all(new is old for new, old in zip(arguments, node.arguments, strict=True))
-    return _fold(node if is_unchanged else Call(node.name, arguments), budget)
+    return _fold_constants(node if is_unchanged else Call(node.name, arguments), budget)
 
 
 _RULES: dict[type, Callable[[Any, Parts, Environment], Expression]] = {

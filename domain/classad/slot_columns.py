@@ -74,7 +74,7 @@ class SlotColumns:
         ad = ClassAd()
         decode = self.heap.decode
         for key, column in self.columns.items():
-            kind, payload = column.at(position)
+            kind, payload = column.kind_and_payload(position)
             if kind != ABSENT:
                 ad._cells[key] = (column.name, decode(kind, payload))
         return ad
@@ -143,7 +143,7 @@ class SlotColumns:
         return len(self.heap.strings.texts) + len(self.heap.expressions)
 
     @property
-    def form(self) -> int:
+    def form_number(self) -> int:
         """Return a number that identifies the set of attributes and the values that all slots share. If they recur, for
         example because all slots are unclaimed again, so does the number."""
         if self._form[0] != self.version:
@@ -186,7 +186,7 @@ class SlotColumns:
         self._positions = None
         self.version += 1
 
-    def missing(self, name: str) -> Mask:
+    def slots_without(self, name: str) -> Mask:
         """Return the mask of the slots that lack an attribute."""
         column = self.columns.get(lower(name))
         if column is None or not isinstance(column.kinds, np.ndarray):
@@ -248,7 +248,7 @@ class SlotColumns:
         if column is None:
             return {}
         texts = self.heap.strings.texts
-        cells = (column.at(position) for position in range(self._rows))
+        cells = (column.kind_and_payload(position) for position in range(self._rows))
         return {texts[payload]: position for position, (kind, payload) in enumerate(cells) if kind == STRING}
 
     def vector(self, column: AttributeColumn, rows: Rows) -> Vector:
@@ -363,12 +363,12 @@ class SlotColumns:
             names = self._names[id(expression)] = tuple(found_names)
         return names
 
-    def lacks(self, key: str) -> bool:
+    def no_slot_has(self, key: str) -> bool:
         """Check whether no slot has this attribute."""
         column = self.columns.get(key)
         return column is None or (type(column.kinds) is int and column.kinds == ABSENT)
 
-    def has(self, key: str) -> bool:
+    def every_slot_has(self, key: str) -> bool:
         """Check whether every slot has this attribute."""
         column = self.columns.get(key)
         if column is None:

@@ -102,12 +102,12 @@ class SlotTable(SlotColumns):
                 run.evaluate(Simplifier(job).rewrite(expression)) if self._rows else Vector(int(CellType.UNDEFINED), 0)
             )
             values = None
-            if vector.mixed or vector.kind == OTHER or vector.constant:
+            if vector.has_mixed_kinds or vector.kind == OTHER or vector.is_constant:
                 values = run.arena.values(vector, self._rows)
             self.scalar_evaluations += run.scalar_calls
         except FALLBACK_ERRORS:
             return self._evaluate_each(expression, job)
-        kinds = vector.kind if vector.mixed else np.full(self._rows, vector.kind, np.uint8)
+        kinds = vector.kind if vector.has_mixed_kinds else np.full(self._rows, vector.kind, np.uint8)
         if values is None:
             if vector.kind == STRING:
                 values = run.arena.values(vector, self._rows)
@@ -155,7 +155,7 @@ def _array(values: Sequence[Any], kinds: npt.NDArray[np.uint8]) -> npt.NDArray[A
 
 
 def _as_numbers(vector: Vector, numbers: Numbers) -> Numbers:
-    if not vector.mixed:
+    if not vector.has_mixed_kinds:
         if vector.kind in (BOOLEAN, INTEGER, REAL):
             numbers[:] = vector.data
         return numbers

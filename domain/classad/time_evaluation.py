@@ -19,7 +19,7 @@ from .operator_compilers import NOT_CONSTANT, constant_value
 from .operators import BINARY, UNARY
 from .scalar import evaluate_in
 from .survey import SCOPE_LEAVERS, flatten_chain, survey
-from .time_functions import END, TIME_FUNCTIONS, ConstantUntil, Moving, StepFunction, limit
+from .time_functions import END, TIME_FUNCTIONS, ConstantUntil, Moving, StepFunction, limit_validity
 from .time_operators import apply_unary, combine, to_condition
 from .tree import (
     Attribute,
@@ -105,7 +105,7 @@ def _may_leave_scope(expression: Expression) -> bool:
     return False
 
 
-def _follow(env: Any, expression: Any, ad: ClassAd, key: str) -> Any:
+def _evaluate_attribute(env: Any, expression: Any, ad: ClassAd, key: str) -> Any:
     kind = type(expression)
     if kind is Literal:
         return expression.value
@@ -127,7 +127,7 @@ def _follow(env: Any, expression: Any, ad: ClassAd, key: str) -> Any:
         env.depth_entered -= 1
         env.circular += cached[1] is not None
         return cached[0]
-    env.spend(ENTERING)
+    env.deduct_steps(ENTERING)
     path, circular = frozenset(active), env.circular
     active.add(name)
     try:
@@ -146,9 +146,9 @@ def _look_up(env: Any, ad: ClassAd, key: str) -> Any:
     cell = ad._find(key)
     if cell is not None:
         expression = cell[1]
-        return expression.value if type(expression) is Literal else _follow(env, expression, ad, key)
+        return expression.value if type(expression) is Literal else _evaluate_attribute(env, expression, ad, key)
     attribute = lookup(env, ad, key)
-    return _MISSING if attribute is None else _follow(env, attribute[0], attribute[1], key)
+    return _MISSING if attribute is None else _evaluate_attribute(env, attribute[0], attribute[1], key)
 
 
 _MISSING = object()
@@ -165,7 +165,7 @@ def _attribute(node: Attribute) -> Evaluator:
                 return UNDEFINED
             value = _look_up(env, ad, key)
             if value is _MISSING:
-                other = env.other(ad)
+                other = env.other_ad(ad)
                 value = _MISSING if other is None else _look_up(env, other, key)
             return UNDEFINED if value is _MISSING else value
 
@@ -177,7 +177,7 @@ def _attribute(node: Attribute) -> Evaluator:
             return UNDEFINED
         if ad._find(name) is not None or ad._outer is not None:
             return is_opaque(env, ad)
-        scope_ad = ad if is_my else env.other(ad)
+        scope_ad = ad if is_my else env.other_ad(ad)
         if scope_ad is None:
             return UNDEFINED
         value = _look_up(env, scope_ad, key)
@@ -202,22 +202,22 @@ def _literal(node: Literal) -> Evaluator:
 def compile_opaque(node: Expression) -> Evaluator:
     """Compile a node that has no time evaluator. It is evaluated once, and must not depend on the time."""
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         if may_depend_on_time(env, env.moving, node, env.time_independent):
             raise UnknownFuture
         return evaluate_in(node, env, ad)
 
-    return run
+    return evaluate_node
 
 
 def _unary(node: Unary) -> Evaluator:
     op, compute, operand = node.op, UNARY[node.op], compile_over_time(node.operand)
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         value = operand(env, ad)
         return apply_unary(op, value, env.now) if type(value) in TIME_FUNCTIONS else compute(value)
 
-    return run
+    return evaluate_node
 
 
 def _binary(node: Binary) -> Evaluator:
@@ -239,20 +239,20 @@ def _binary(node: Binary) -> Evaluator:
         return with_constant
     right = compile_over_time(node.right)
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         a, b = left(env, ad), right(env, ad)
         if type(a) in TIME_FUNCTIONS or type(b) in TIME_FUNCTIONS:
             return combine(op, a, b, env.now)
         return compute(a, b)
 
-    return run
+    return evaluate_node
 
 
 def _connective(parts: list[Evaluator], decisive: bool) -> Evaluator:
     """Compile ``&&`` or ``||``. While a part decides the value, the parts to its right are not evaluated."""
     neutral = not decisive
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         result: Any = neutral
         until = END
         for part in parts:
@@ -274,25 +274,25 @@ def _connective(parts: list[Evaluator], decisive: bool) -> Evaluator:
                 break
         return result if until >= END else ConstantUntil(result, until)
 
-    return run
+    return evaluate_node
 
 
 def _elvis(left: Evaluator, right: Evaluator) -> Evaluator:
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         value = left(env, ad)
         if value is UNDEFINED:
             return right(env, ad)
         if type(value) is ConstantUntil and value.value is UNDEFINED:
-            return limit(right(env, ad), value.until)
+            return limit_validity(right(env, ad), value.until)
         return value
 
-    return run
+    return evaluate_node
 
 
 def compile_choice(test: Evaluator, then: Evaluator, otherwise: Evaluator) -> Evaluator:
     """Compile ``c ? a : b`` and ``ifThenElse(c, a, b)``."""
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         until = END
         test_value = test(env, ad)
         if type(test_value) in TIME_FUNCTIONS:
@@ -303,9 +303,9 @@ def compile_choice(test: Evaluator, then: Evaluator, otherwise: Evaluator) -> Ev
         value = UNDEFINED if test_value is UNDEFINED else ERROR
         if test_value is True or test_value is False:
             value = then(env, ad) if test_value else otherwise(env, ad)
-        return value if until >= END else limit(value, until)
+        return value if until >= END else limit_validity(value, until)
 
-    return run
+    return evaluate_node
 
 
 def _conditional(node: Conditional) -> Evaluator:

@@ -30,7 +30,7 @@ from .time_functions import (
     apply_monotone,
     as_monotone,
     hold_until_change,
-    limit,
+    limit_validity,
     value_at,
 )
 from .tree import AdExpression, Call, ListExpression, ListValue, Literal
@@ -76,7 +76,7 @@ def _raise_unknown(env: Any, ad: ClassAd | None) -> Any:
 
 
 def _eval_call(argument: Evaluator) -> Evaluator:
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         value = hold_until_change(argument(env, ad), env.now)
         text = to_string(value_at(value, env.now))
         try:
@@ -90,31 +90,31 @@ def _eval_call(argument: Evaluator) -> Evaluator:
                 raise UnknownFuture
             result = time_evaluator_of(expression)(env, ad)
             env.depth_entered -= 1
-        return limit(result, value.until) if type(value) is ConstantUntil else result
+        return limit_validity(result, value.until) if type(value) is ConstantUntil else result
 
-    return run
+    return evaluate_node
 
 
 def _clock_function(node: Call) -> Evaluator:
     compute = bind_call(node, [])
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         return ConstantUntil(compute(env.at_first_instant(), ad), env.now + 1)
 
-    return run
+    return evaluate_node
 
 
 def _now(argument: Evaluator) -> Evaluator:
     """Compile an argument to its current value; ``until`` records how long this value is valid."""
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         value = hold_until_change(argument(env, ad), env.now)
         if type(value) is not ConstantUntil:
             return value
         env.until = min(env.until, value.until)
         return value.value
 
-    return run
+    return evaluate_node
 
 
 def _constant_between_changes(node: Call, function: ClassAdFunction) -> Evaluator:
@@ -127,7 +127,7 @@ def _constant_between_changes(node: Call, function: ClassAdFunction) -> Evaluato
     ]
     compute = bind_call(node, arguments)
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         outer_until, env.until = env.until, END
         try:
             value = compute(env, ad)
@@ -135,7 +135,7 @@ def _constant_between_changes(node: Call, function: ClassAdFunction) -> Evaluato
         finally:
             env.until = outer_until
 
-    return run
+    return evaluate_node
 
 
 def _members(node: ListExpression) -> Evaluator:
@@ -155,13 +155,13 @@ def _nondecreasing(node: Call, other_arguments: list[Any]) -> Evaluator:
     def compute(value: Any) -> Any:
         return function(empty_environment, None, [value, *other_arguments])
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         value = operand(env, ad)
         if type(value) not in TIME_FUNCTIONS:
             return compute(value)
         return value if keeps_integers and type(value) is StepFunction else apply_monotone(compute, value, env.now)
 
-    return run
+    return evaluate_node
 
 
 def _extreme(node: Call, function: ClassAdFunction, members: ListExpression) -> Evaluator:
@@ -172,10 +172,10 @@ def _extreme(node: Call, function: ClassAdFunction, members: ListExpression) -> 
     compute = function.eager
     assert compute is not None
 
-    def run(env: Any, ad: ClassAd | None) -> Any:
+    def evaluate_node(env: Any, ad: ClassAd | None) -> Any:
         results = [part(env, ad) for part in parts]
         moving = [value for value in results if type(value) in (StepFunction, MonotoneFunction)]
-        if not moving or len({value.rising for value in moving}) > 1:
+        if not moving or len({value.is_rising for value in moving}) > 1:
             return stepwise(env, ad)
         until = min(value.until for value in results if type(value) in TIME_FUNCTIONS)
         operands = [value.value if type(value) is ConstantUntil else value for value in results]
@@ -184,10 +184,10 @@ def _extreme(node: Call, function: ClassAdFunction, members: ListExpression) -> 
             results = tuple(Literal(value_at(value, t)) for value in operands)
             return compute(env, ad, [ListValue(results, ad)])
 
-        value = as_monotone(at, moving[0].rising, env.now, until)
+        value = as_monotone(at, moving[0].is_rising, env.now, until)
         return stepwise(env, ad) if value is None else value
 
-    return run
+    return evaluate_node
 
 
 RULES[Call] = _call

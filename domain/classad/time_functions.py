@@ -57,13 +57,13 @@ class StepFunction:
         self.until = until
 
     @property
-    def rising(self) -> bool:
+    def is_rising(self) -> bool:
         return self.scale > 0
 
-    def at(self, t: int) -> int:
+    def value_at(self, t: int) -> int:
         return self.scale * ((t - self.origin) // self.unit) + self.offset
 
-    def reaches(self, value: int) -> int:
+    def instant_of_value(self, value: int) -> int:
         """Return the first instant, possibly in the past, at which the function reaches or passes a value."""
         distance = value - self.offset if self.scale > 0 else self.offset - value
         return self.origin - (-distance // abs(self.scale)) * self.unit
@@ -72,12 +72,12 @@ class StepFunction:
 class MonotoneFunction:
     """A number that never decreases, or never increases."""
 
-    __slots__ = ("at", "rising", "until")
+    __slots__ = ("is_rising", "until", "value_at")
 
     def __init__(self, at: Callable[[int], Any], rising: bool, until: int) -> None:
         # Nested sums evaluate the same function repeatedly for one instant.
-        self.at = lru_cache(maxsize=1)(at)
-        self.rising = rising
+        self.value_at = lru_cache(maxsize=1)(at)
+        self.is_rising = rising
         self.until = until
 
 
@@ -104,7 +104,7 @@ class Moving:
                 raise ValueError(f"the {name} of a moving attribute must be 1 or more, not {number}")
         self.origin, self.unit, self.until, self.modulus = origin, unit, until, modulus
 
-    def at(self, t: int) -> int:
+    def value_at(self, t: int) -> int:
         count = (t - self.origin) // self.unit
         return count if self.modulus is None else count % self.modulus
 
@@ -119,7 +119,7 @@ def value_at(f: Any, now: int) -> Any:
     kind = type(f)
     if kind is ConstantUntil:
         return f.value
-    return f.at(now) if kind is StepFunction or kind is MonotoneFunction else f
+    return f.value_at(now) if kind is StepFunction or kind is MonotoneFunction else f
 
 
 def is_identical(a: Any, b: Any) -> bool:
@@ -140,8 +140,8 @@ def next_step(f: Any, now: int) -> int:
         step = f.origin + ((now - f.origin) // f.unit + 1) * f.unit
         return step if step < f.until else f.until  # type: ignore[no-any-return]
     if kind is MonotoneFunction:
-        value = f.at(now)
-        return first_instant(lambda t: not is_identical(f.at(t), value), now, f.until)
+        value = f.value_at(now)
+        return first_instant(lambda t: not is_identical(f.value_at(t), value), now, f.until)
     return END
 
 
@@ -168,10 +168,10 @@ def first_instant(holds: Callable[[int], bool], now: int, until: int) -> int:
 def hold_until_change(f: Any, now: int) -> Any:
     """Return the current value as a function that is valid until ``f`` changes."""
     kind = type(f)
-    return ConstantUntil(f.at(now), next_step(f, now)) if kind is StepFunction or kind is MonotoneFunction else f
+    return ConstantUntil(f.value_at(now), next_step(f, now)) if kind is StepFunction or kind is MonotoneFunction else f
 
 
-def limit(f: Any, until: int) -> Any:
+def limit_validity(f: Any, until: int) -> Any:
     """Return a function that is valid only before ``until``."""
     kind = type(f)
     if kind not in TIME_FUNCTIONS:
@@ -181,7 +181,7 @@ def limit(f: Any, until: int) -> Any:
         return ConstantUntil(f.value, until)
     if kind is StepFunction:
         return StepFunction(f.origin, f.unit, f.scale, f.offset, until)
-    return MonotoneFunction(f.at, f.rising, until)
+    return MonotoneFunction(f.value_at, f.is_rising, until)
 
 
 def clock_count(origin: int, unit: int, modulus: int | None, now: int, until: int) -> Any:
@@ -223,5 +223,5 @@ def apply_monotone(compute: Callable[[Any], Any], f: Any, now: int, *, falling: 
     """Apply a nondecreasing (with ``falling``, a nonincreasing) function of one number to a function of time."""
     if type(f) is ConstantUntil:
         return ConstantUntil(compute(f.value), f.until)
-    result = as_monotone(lambda t: compute(f.at(t)), f.rising is not falling, now, f.until)
-    return ConstantUntil(compute(f.at(now)), next_step(f, now)) if result is None else result
+    result = as_monotone(lambda t: compute(f.value_at(t)), f.is_rising is not falling, now, f.until)
+    return ConstantUntil(compute(f.value_at(now)), next_step(f, now)) if result is None else result

@@ -20,7 +20,7 @@ from .time_functions import (
     checked_steps,
     first_instant,
     hold_until_change,
-    limit,
+    limit_validity,
     next_step,
     value_at,
 )
@@ -65,7 +65,7 @@ def combine(op: str, a: Any, b: Any, now: int) -> Any:
     else:
         function = _hold_value(op, a, b, now)
     if until < END:
-        function = limit(function, until)
+        function = limit_validity(function, until)
     return function
 
 
@@ -94,7 +94,7 @@ def compare(op: str, a: Any, b: Any, now: int) -> Any:
     kind = type(b)
     if kind in TIME_FUNCTIONS:
         return _compare_functions(op, a, b, now)
-    value = BINARY[op](a.at(now), b)
+    value = BINARY[op](a.value_at(now), b)
     if kind not in NUMBERS or type(value) is not bool:
         return ConstantUntil(value, a.until)  # the result depends only on the types
     if type(a) is StepFunction:
@@ -104,13 +104,13 @@ def compare(op: str, a: Any, b: Any, now: int) -> Any:
             # A comparison with a real changes at the same instant as one with the next integer above or below it.
             bound = math.ceil(b) if op in ("<", ">=") else math.floor(b)
             return ConstantUntil(value, _change_of_steps(op, a, bound, now, value))
-    if op in ("is", "isnt") and kind is not type(a.at(now)):
+    if op in ("is", "isnt") and kind is not type(a.value_at(now)):
         return ConstantUntil(value, a.until)
     return ConstantUntil(value, _change_of_monotone(op, a, b, now, value))
 
 
 def _is_exact(line: StepFunction, now: int) -> bool:
-    return abs(line.at(now)) < MAX_EXACT_INTEGER and abs(line.at(line.until - 1)) < MAX_EXACT_INTEGER
+    return abs(line.value_at(now)) < MAX_EXACT_INTEGER and abs(line.value_at(line.until - 1)) < MAX_EXACT_INTEGER
 
 
 def _change_of_steps(op: str, line: StepFunction, number: int, now: int, value: bool) -> int:
@@ -118,20 +118,20 @@ def _change_of_steps(op: str, line: StepFunction, number: int, now: int, value: 
     if op in _EQUALITIES:
         if value is (op == "==" or op == "is"):
             return next_step(line, now)
-        change = line.reaches(number)
-        if change <= now or change >= line.until or line.at(change) != number:
+        change = line.instant_of_value(number)
+        if change <= now or change >= line.until or line.value_at(change) != number:
             return line.until
         return change
-    change = line.reaches(number + _CHANGE_POINTS[op][0 if line.scale > 0 else 1])
+    change = line.instant_of_value(number + _CHANGE_POINTS[op][0 if line.scale > 0 else 1])
     return change if now < change < line.until else line.until
 
 
 def _change_of_monotone(op: str, function: Any, number: Any, now: int, value: bool) -> int:
     """Return the instant until which the comparison of a monotone function with a number stays the same."""
-    compute, at = BINARY[op], function.at
+    compute, at = BINARY[op], function.value_at
     if op not in _EQUALITIES or value is (op == "==" or op == "is"):
         return first_instant(lambda t: compute(at(t), number) is not value, now, function.until)
-    reaches = BINARY[">=" if function.rising else "<="]
+    reaches = BINARY[">=" if function.is_rising else "<="]
     change = first_instant(lambda t: reaches(at(t), number), now, function.until)
     return change if change < function.until and compute(at(change), number) is not value else function.until
 
@@ -145,10 +145,11 @@ def _compare_functions(op: str, a: Any, b: Any, now: int) -> Any:
             if scale == 0:
                 return ConstantUntil(BINARY[op](offset, 0), until)
             return compare(op, StepFunction(a.origin, a.unit, scale, offset, until), 0, now)
-    if a.rising is not b.rising and op not in _EQUALITIES:
+    if a.is_rising is not b.is_rising and op not in _EQUALITIES:
         compute = BINARY[op]
-        value = compute(a.at(now), b.at(now))
-        return ConstantUntil(value, first_instant(lambda t: compute(a.at(t), b.at(t)) is not value, now, until))
+        value = compute(a.value_at(now), b.value_at(now))
+        change = first_instant(lambda t: compute(a.value_at(t), b.value_at(t)) is not value, now, until)
+        return ConstantUntil(value, change)
     return _hold_value(op, a, b, now)
 
 
@@ -171,11 +172,11 @@ def _arithmetic(op: str, a: Any, b: Any, now: int) -> Any:
         return _hold_value(op, a, b, now)
     compute = BINARY[op]
     if all(is_moving):
-        function = as_monotone(lambda t: compute(a.at(t), b.at(t)), rising, now, min(a.until, b.until))
+        function = as_monotone(lambda t: compute(a.value_at(t), b.value_at(t)), rising, now, min(a.until, b.until))
     elif is_moving[0]:
-        function = as_monotone(lambda t: compute(a.at(t), b), rising, now, a.until)
+        function = as_monotone(lambda t: compute(a.value_at(t), b), rising, now, a.until)
     else:
-        function = as_monotone(lambda t: compute(a, b.at(t)), rising, now, b.until)
+        function = as_monotone(lambda t: compute(a, b.value_at(t)), rising, now, b.until)
     return _hold_value(op, a, b, now) if function is None else function
 
 
@@ -215,17 +216,17 @@ def _step_result(op: str, a: Any, b: Any, now: int) -> Any:
 
 def _remainder(line: StepFunction, divisor: int, now: int) -> StepFunction | None:
     """Return ``line % divisor`` until the quotient changes; None for a negative ``line``, as C's remainder is then."""
-    value = line.at(now)
+    value = line.value_at(now)
     if value < 0:
         return None
     lowest = value - value % divisor
-    change = line.reaches(lowest + divisor if line.scale > 0 else lowest - 1)
+    change = line.instant_of_value(lowest + divisor if line.scale > 0 else lowest - 1)
     return StepFunction(line.origin, line.unit, line.scale, line.offset - lowest, min(change, line.until))
 
 
 def _is_rising(op: str, a: Any, b: Any) -> bool | None:
     """Check whether the result of an operation rises; return None if it may both rise and fall."""
-    directions = [function.rising if type(function) in TIME_FUNCTIONS else None for function in (a, b)]
+    directions = [function.is_rising if type(function) in TIME_FUNCTIONS else None for function in (a, b)]
     if op in ("+", "-"):
         if op == "-" and directions[1] is not None:
             directions[1] = not directions[1]
@@ -242,4 +243,4 @@ def _is_rising(op: str, a: Any, b: Any) -> bool | None:
 def _cannot_overflow(a: Any, b: Any, now: int) -> bool:
     """Check whether a function times a constant cannot overflow 64 bits."""
     function, factor = (a, b) if type(a) in TIME_FUNCTIONS else (b, a)
-    return all(abs(float(function.at(t)) * factor) < MAX_VALUE for t in (now, function.until - 1))
+    return all(abs(float(function.value_at(t)) * factor) < MAX_VALUE for t in (now, function.until - 1))

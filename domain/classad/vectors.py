@@ -37,12 +37,12 @@ class Vector:
         self.column = column
 
     @property
-    def constant(self) -> bool:
+    def is_constant(self) -> bool:
         """Check whether all cells have the same value."""
         return not isinstance(self.kind, np.ndarray) and not isinstance(self.data, np.ndarray)
 
     @property
-    def mixed(self) -> bool:
+    def has_mixed_kinds(self) -> bool:
         """Check whether a kind is stored for each cell."""
         return isinstance(self.kind, np.ndarray)
 
@@ -58,7 +58,7 @@ class Arena:
         self.heap = heap
         self.objects: list[Any] = []
 
-    def constant(self, value: Any) -> Vector:
+    def constant_vector(self, value: Any) -> Vector:
         kind = type(value)
         if kind is bool:
             return Vector(BOOLEAN, value)
@@ -76,7 +76,7 @@ class Arena:
         return Vector(OTHER, len(self.objects) - 1)
 
     def from_values(self, values: Sequence[Any]) -> Vector:
-        cells = [self.constant(value) for value in values]
+        cells = [self.constant_vector(value) for value in values]
         kinds = np.array([cell.kind for cell in cells], np.uint8)
         payload = np.array([payload_of(cell.kind, cell.data) for cell in cells], np.int64)
         return simplify_kinds(kinds, payload)
@@ -96,9 +96,9 @@ class Arena:
         return ERROR if kind == ERR else UNDEFINED
 
     def values(self, vector: Vector, count: int) -> list[Any]:
-        if vector.constant:
+        if vector.is_constant:
             return [self.value(vector.kind, vector.data)] * count
-        if not vector.mixed:
+        if not vector.has_mixed_kinds:
             kind = vector.kind
             if kind == STRING:
                 texts = self.heap.strings.texts
@@ -140,18 +140,18 @@ def simplify_kinds(kinds: Any, payload: Integers) -> Vector:
     return Vector(kinds, payload)
 
 
-def take(vector: Vector, positions: Integers | Mask) -> Vector:
-    if vector.constant:
+def take_cells(vector: Vector, positions: Integers | Mask) -> Vector:
+    if vector.is_constant:
         return vector
-    if vector.mixed:
+    if vector.has_mixed_kinds:
         return simplify_kinds(vector.kind[positions], vector.data[positions])
     return Vector(vector.kind, vector.data[positions])
 
 
 def merge(count: int, parts: Sequence[tuple[Any, Vector]]) -> Vector:
     """Merge parts, each with the positions (indexes or a mask) that it fills, into a vector of ``count`` cells."""
-    kinds = {part.kind for _, part in parts if not part.mixed}
-    if len(kinds) == 1 and not any(part.mixed for _, part in parts):
+    kinds = {part.kind for _, part in parts if not part.has_mixed_kinds}
+    if len(kinds) == 1 and not any(part.has_mixed_kinds for _, part in parts):
         kind = kinds.pop()
         if kind in (UNDEF, ERR):
             return Vector(kind, 0)
@@ -163,7 +163,7 @@ def merge(count: int, parts: Sequence[tuple[Any, Vector]]) -> Vector:
     payload = np.zeros(count, np.int64)
     for positions, part in parts:
         all_kinds[positions] = part.kind
-        if part.mixed:
+        if part.has_mixed_kinds:
             payload[positions] = part.data
         elif part.kind not in (UNDEF, ERR):
             is_array = isinstance(part.data, np.ndarray)
@@ -180,7 +180,7 @@ FALSE, TRUE, UNKNOWN, NOT_BOOLEAN = 0, 1, 2, 3
 def truth_values(vector: Vector) -> Any:
     """Return the truth values of cells as one bool or a boolean array, or as codes if any is undefined or an error."""
     kind, data = vector.kind, vector.data
-    if not vector.mixed:
+    if not vector.has_mixed_kinds:
         if kind == BOOLEAN:
             return data
         if kind in (INTEGER, REAL):
@@ -240,17 +240,17 @@ _NUMBERS = frozenset({BOOLEAN, INTEGER, REAL})
 
 def apply_binary(arena: Arena, op: str, a: Vector, b: Vector, count: int) -> Vector:
     """Apply a strict operator (any but && || ?: []) to two vectors. Raise Unsupported if no array operation does it."""
-    if a.constant and b.constant:
-        return arena.constant(BINARY[op](arena.value(a.kind, a.data), arena.value(b.kind, b.data)))
-    if not a.mixed and not b.mixed:
+    if a.is_constant and b.is_constant:
+        return arena.constant_vector(BINARY[op](arena.value(a.kind, a.data), arena.value(b.kind, b.data)))
+    if not a.has_mixed_kinds and not b.has_mixed_kinds:
         return _apply_to_kinds(arena, op, a, b)
-    kinds_a = a.kind if a.mixed else np.full(count, a.kind, np.uint8)
-    kinds_b = b.kind if b.mixed else np.full(count, b.kind, np.uint8)
+    kinds_a = a.kind if a.has_mixed_kinds else np.full(count, a.kind, np.uint8)
+    kinds_b = b.kind if b.has_mixed_kinds else np.full(count, b.kind, np.uint8)
     kind_pairs = kinds_a.astype(np.int64) * 8 + kinds_b
     parts = []
     for pair in np.flatnonzero(np.bincount(kind_pairs, minlength=64)).tolist():
         positions = np.flatnonzero(kind_pairs == pair)
-        parts.append((positions, _apply_to_kinds(arena, op, take(a, positions), take(b, positions))))
+        parts.append((positions, _apply_to_kinds(arena, op, take_cells(a, positions), take_cells(b, positions))))
     return merge(count, parts)
 
 
@@ -259,13 +259,13 @@ def _apply_to_kinds(arena: Arena, op: str, a: Vector, b: Vector) -> Vector:
     a_kind, b_kind = a.kind, b.kind
     if a_kind == OTHER or b_kind == OTHER:
         raise Unsupported
-    if a.constant and b.constant:
-        return arena.constant(BINARY[op](arena.value(a_kind, a.data), arena.value(b_kind, b.data)))
+    if a.is_constant and b.is_constant:
+        return arena.constant_vector(BINARY[op](arena.value(a_kind, a.data), arena.value(b_kind, b.data)))
     if a_kind not in _NUMBERS or b_kind not in _NUMBERS:
         if a_kind == STRING and b_kind == STRING:
             return _strings(arena, op, a, b)
         # For all other pairs, the result depends only on the kinds.
-        return arena.constant(BINARY[op](_EXAMPLES[a_kind], _EXAMPLES[b_kind]))
+        return arena.constant_vector(BINARY[op](_EXAMPLES[a_kind], _EXAMPLES[b_kind]))
     if op == "is" or op == "isnt":
         if a_kind != b_kind:
             return Vector(BOOLEAN, op == "isnt")

@@ -70,21 +70,21 @@ class Configuration:
             self._expanded[key] = value
         return value or default
 
-    def expanded(self, text: str) -> str:
+    def expand_text(self, text: str) -> str:
         """Return a text with its macros expanded by this configuration; raise ConfigError if that fails."""
         try:
             return self._values.expand(text)
         except MacroError as error:
             raise ConfigError(error.message) from None
 
-    def raw(self, name: str) -> str | None:
+    def raw_value(self, name: str) -> str | None:
         """Return the unexpanded value of a setting, or None if it has no value."""
         key = self._key(name)
         return None if key is None else self._values.lookup(key)
 
     def is_defined(self, name: str) -> bool:
         """Check whether a setting has a nonempty value, like ``if defined NAME``."""
-        return bool(self.raw(name))
+        return bool(self.raw_value(name))
 
     def source(self, name: str) -> SettingSource:
         """Return the source of a setting's value; ``<Default>`` if the setting has no value."""
@@ -182,7 +182,7 @@ class Configuration:
         if text:
             return text
         default = self.default(name)
-        return self.expanded(default) if default else ""
+        return self.expand_text(default) if default else ""
 
     def _check_range(self, name: str, value: float) -> float:
         lowest, highest = RANGES.get(name.upper(), (None, None))
@@ -246,7 +246,7 @@ class Configuration:
         try:
             return self.get(name)
         except ConfigError:
-            return self.raw(name) or ""
+            return self.raw_value(name) or ""
 
 
 def _evaluate(text: str) -> object:

@@ -71,7 +71,7 @@ def unsupported_warning(values: SettingValues) -> str:
         parts.append(f"{_list_names(idle)} {verb} no effect: Poolbook does not implement this yet (docs/coverage.md)")
     if unenforced:
         parts.append(f"{describe_unenforced(unenforced)}. `poolbook serve` needs -ignore-unenforced")
-    if capabilities := _advertised_capabilities(values):
+    if capabilities := _falsely_advertised_capabilities(values):
         parts.append(f"{', '.join(capabilities)}: slots would advertise what Poolbook does not support")
     parts += [f"{name} reads {', '.join(missing)}, which no slot has" for name, missing in _missing_reads(values)]
     return "; ".join(parts)
@@ -86,7 +86,7 @@ def _user_definitions(values: SettingValues) -> list[tuple[str, Definition]]:
     ]
 
 
-def _advertised_capabilities(values: SettingValues) -> list[str]:
+def _falsely_advertised_capabilities(values: SettingValues) -> list[str]:
     """Return the capabilities that the user's settings advertise in slot ads, but that Poolbook's slots do not have."""
     listed = {
         name.lower(): name

@@ -17,7 +17,7 @@ from ..decision.draft import Draft
 from ..decision.moment import Moment
 from ..defrag.poll import next_poll
 from ..events import CycleHeld
-from ..negotiator.schedule import CycleSchedules, paused
+from ..negotiator.schedule import CycleSchedules, are_starts_paused
 from ..ports import stimuli as s
 from ..ports.effects import BENCHMARKING
 from ..schedd.leave_queue import EndedJobsAgenda
@@ -38,31 +38,31 @@ class _LocalJobs(Struct):
 def plan_agendas(moment: Moment[AccessPoint]) -> None:
     """Plan the agendas for a state that was read from a log."""
     agendas = moment.state.agendas
-    agendas.of(EndedJobsAgenda).plan_all(moment.state, moment.zone)
-    agendas.of(PolicyPasses).plan_all(moment.state, moment.now)
+    agendas.get(EndedJobsAgenda).plan_all(moment.state, moment.zone)
+    agendas.get(PolicyPasses).plan_all(moment.state, moment.now)
 
 
 def update_after_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
     """Update the agendas after a decision."""
     state, now, agendas = draft.state, draft.now, draft.state.agendas
     if isinstance(stimulus, s.LeaveQueue):
-        agendas.of(EndedJobsAgenda).plan_next(draft, stimulus.jobs)
+        agendas.get(EndedJobsAgenda).plan_next(draft, stimulus.jobs)
     elif isinstance(stimulus, s.EvaluateJobPolicies):
-        agendas.of(PolicyPasses).plan_next(draft, stimulus)
+        agendas.get(PolicyPasses).plan_next(draft, stimulus)
     elif isinstance(stimulus, s.EvaluatePolicies):
-        agendas.of(EvaluationSchedule).record_evaluations(stimulus.machines, now)
+        agendas.get(EvaluationSchedule).record_evaluations(stimulus.machines, now)
     elif isinstance(stimulus, s.Negotiate):
         cycle = next((event for event in draft.events if isinstance(event, CycleHeld)), None)
-        agendas.of(CycleSchedules).record_cycle(state, stimulus.negotiator, now, cycle)
+        agendas.get(CycleSchedules).record_cycle(state, stimulus.negotiator, now, cycle)
     if isinstance(state, AccessPoint):
-        agendas.of(PolicyPasses).note(state, draft.events, now)
+        agendas.get(PolicyPasses).update_agenda(state, draft.events, now)
     if isinstance(state, ExecutionPoint):
-        agendas.of(EvaluationSchedule).record_events(state, draft.events)
+        agendas.get(EvaluationSchedule).record_events(state, draft.events)
 
 
 def update_after_append(moment: Moment[Manager], began: int) -> None:
     """Update the agendas after the decision that started at the time ``began`` was appended to the log."""
-    moment.state.agendas.of(CycleSchedules).record_duration(moment.state, began, moment.now)
+    moment.state.agendas.get(CycleSchedules).record_duration(moment.state, began, moment.now)
 
 
 def next_deadline(moment: Moment[Any]) -> int | None:
@@ -70,22 +70,22 @@ def next_deadline(moment: Moment[Any]) -> int | None:
     state, now, agendas = moment.state, moment.now, moment.state.agendas
     deadlines = [next_timer(state)]
     if isinstance(state, AccessPoint):
-        deadlines += [agendas.of(EndedJobsAgenda).next_due(), agendas.of(PolicyPasses).next_due()]
+        deadlines += [agendas.get(EndedJobsAgenda).next_due(), agendas.get(PolicyPasses).next_due()]
         deadlines.append(_update_sleeping_jobs(moment).next_due())
         deadlines += [next_evaluation(state, now)] if moment.matching else []
     if isinstance(state, ExecutionPoint):
-        deadlines.append(agendas.of(EvaluationSchedule).next(moment))
+        deadlines.append(agendas.get(EvaluationSchedule).next_evaluation(moment))
     if isinstance(state, Manager) and moment.matching:
-        deadlines += [agendas.of(CycleSchedules).next_due(state, now), next_poll(state)]
+        deadlines += [agendas.get(CycleSchedules).next_due(state, now), next_poll(state)]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
 def due_stimuli(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator[s.Stimulus]:
     """Yield the stimuli that are due now, after the pool waited until now and the world returned the stimuli
     ``received``. The caller must decide all of these before those from ``following_stimuli``."""
-    state, evaluations = moment.state, moment.state.agendas.of(EvaluationSchedule)
+    state, evaluations = moment.state, moment.state.agendas.get(EvaluationSchedule)
     stimuli: list[s.Stimulus] = [*timer_stimuli(moment)]
-    machines = evaluations.due(moment) if isinstance(state, ExecutionPoint) else ()
+    machines = evaluations.due_machines(moment) if isinstance(state, ExecutionPoint) else ()
     if machines:
         stimuli.append(s.EvaluatePolicies("", machines))
     if isinstance(state, AccessPoint):
@@ -96,13 +96,13 @@ def due_stimuli(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator
 
 def _due_for_jobs(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
     agendas, now = moment.state.agendas, moment.now
-    staying = agendas.of(EndedJobsAgenda).due(now)
+    staying = agendas.get(EndedJobsAgenda).due_jobs(now)
     if staying:
         yield s.LeaveQueue("", staying)
-    policies = agendas.of(PolicyPasses).due(now)
+    policies = agendas.get(PolicyPasses).due_evaluation(now)
     if policies.clusters or policies.running:
         yield policies
-    expired = _update_sleeping_jobs(moment).expired()
+    expired = _update_sleeping_jobs(moment).expired_jobs()
     if expired:
         yield s.ScheduleJobs("", expired)
 
@@ -122,7 +122,7 @@ def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Ite
     if holds_jobs and any(isinstance(stimulus, s.ConfigurePool) for stimulus in stimuli):
         yield from reread_schedules(moment)
     machines = (
-        state.agendas.of(EvaluationSchedule).due_after_stimulus(moment) if isinstance(state, ExecutionPoint) else ()
+        state.agendas.get(EvaluationSchedule).due_after_stimulus(moment) if isinstance(state, ExecutionPoint) else ()
     )
     if machines:
         yield s.EvaluatePolicies("", machines)
@@ -133,17 +133,17 @@ def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Ite
     if isinstance(state, Manager):
         if _poll_is_due(state, now):
             yield s.Defragment("")
-        for negotiator in state.agendas.of(CycleSchedules).due(state, now):
+        for negotiator in state.agendas.get(CycleSchedules).due_negotiators(state, now):
             yield s.Negotiate("", negotiator)
     if holds_jobs and (state.matches or state.ready_claims or _local_jobs_are_due(state, now)):
         yield s.ClaimMatches("")
-        state.agendas.of(_LocalJobs).considered = state.position, now
+        state.agendas.get(_LocalJobs).considered = state.position, now
 
 
 def reread_schedules(moment: Moment[AccessPoint]) -> Iterator[s.Stimulus]:
     """Yield the stimulus that recomputes the start times of all scheduled jobs (crontab). HTCondor's schedd recomputes
     them when it starts and when it is reconfigured."""
-    jobs = _update_sleeping_jobs(moment).scheduled(moment.state)
+    jobs = _update_sleeping_jobs(moment).scheduled_clusters(moment.state)
     if jobs:
         yield s.ScheduleJobs("", jobs, reschedule_all=True)
 
@@ -154,14 +154,14 @@ def has_following_stimulus(moment: Moment[State]) -> bool:
     if not moment.matching:
         return False
     _update_sleeping_jobs(moment)
-    cycles = state.agendas.of(CycleSchedules).due(state, now)
+    cycles = state.agendas.get(CycleSchedules).due_negotiators(state, now)
     return _poll_is_due(state, now) or bool(cycles) or _local_jobs_are_due(state, now)
 
 
 def waits_for_cycle(moment: Moment[State]) -> bool:
     """Return True if a cycle that may match jobs is still to come."""
     _update_sleeping_jobs(moment)
-    return moment.state.agendas.of(CycleSchedules).wait_for_cycle(moment.state)
+    return moment.state.agendas.get(CycleSchedules).wait_for_cycle(moment.state)
 
 
 def is_busy(moment: Moment[State]) -> bool:
@@ -172,13 +172,13 @@ def is_busy(moment: Moment[State]) -> bool:
         return True
     if any(slot.state_activity == BENCHMARKING for slot in state.slots.values()):
         return True
-    return moment.matching and (waits_for_cycle(moment) or state.agendas.of(SleepingJobs).next_due() is not None)
+    return moment.matching and (waits_for_cycle(moment) or state.agendas.get(SleepingJobs).next_due() is not None)
 
 
 def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
     """Update and return the jobs that cannot be matched yet, and report them to the negotiators in the same state."""
     state = moment.state
-    sleeping, cycles = state.agendas.of(SleepingJobs), state.agendas.of(CycleSchedules)
+    sleeping, cycles = state.agendas.get(SleepingJobs), state.agendas.get(CycleSchedules)
     woke = sleeping.update(moment)
     if isinstance(state, Manager):
         if woke:
@@ -195,5 +195,9 @@ def _poll_is_due(state: Manager, now: int) -> bool:
 def _local_jobs_are_due(state: AccessPoint, now: int) -> bool:
     """Return True if local universe jobs, which need no cycle, may be able to start: some are idle, and they have not
     been considered yet in this state at this time."""
-    waits = state.idle_local > state.agendas.of(SleepingJobs).asleep_local
-    return waits and state.agendas.of(_LocalJobs).considered != (state.position, now) and not paused(state, now)
+    waits = state.idle_local > state.agendas.get(SleepingJobs).asleep_local
+    return (
+        waits
+        and state.agendas.get(_LocalJobs).considered != (state.position, now)
+        and not are_starts_paused(state, now)
+    )

@@ -122,7 +122,7 @@ def configured_submission_settings(configuration: Configuration) -> Ad:
 def _templates(configuration: Configuration) -> Ad:
     """Return the submit templates, with the macros that the configuration defines expanded."""
     names = configuration.get(TEMPLATE_NAMES).replace(",", " ").upper().split()
-    texts = {f"{SUBMIT_TEMPLATE}{name}": configuration.raw(f"{SUBMIT_TEMPLATE}{name}") for name in names}
+    texts = {f"{SUBMIT_TEMPLATE}{name}": configuration.raw_value(f"{SUBMIT_TEMPLATE}{name}") for name in names}
     return {name: _expand(configuration, text) for name, text in texts.items() if text is not None}
 
 

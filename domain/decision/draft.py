@@ -103,7 +103,7 @@ class Draft(Generic[RoleState]):
         self.policies: dict[str, tuple[int, Any]] = {}
         """The slots' cached policies, each with the number of events when it was evaluated (``startd``)."""
         self._fabric = fabric
-        self.context = context_at(state, now, zone, self.caches.of(Allowance).begin(now, user))
+        self.context = context_at(state, now, zone, self.caches.get(Allowance).set_payer(now, user))
 
     def emit(self, event: Event) -> None:
         self.events.append(event)

@@ -14,8 +14,8 @@ from typing import Any, Final
 from msgspec import Struct
 
 from ..classad import ClassAd, Context, EvaluationError, Expression, unparse
-from ..classad.evidence import DYNAMIC_REFERENCES, truth_of, value_text, values_read
 from ..classad.tree import Literal
+from ..classad.value_evidence import DYNAMIC_REFERENCES, truth_of, value_text, values_read
 from ..events import Ad
 from ..ports.slot_ads import SlotAds
 from ..state.caches import parse_cached
@@ -58,7 +58,7 @@ class SlotCondition(Struct, frozen=True):
             return []
         return [slot for slot in slots if truth_of(condition, slot.ad, None, context) is True]
 
-    def evidence(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
+    def evaluation_record(self, slot: CandidateSlot, value: str, context: Context) -> tuple[str, str, str, Ad]:
         """Return the fields of an ``EvaluationRecorded`` event about this condition and a slot."""
         condition = self.expression
         assert condition is not None
@@ -75,7 +75,7 @@ class PolicyConditions(Struct, frozen=True):
     rank: Expression | None  #: None: all machines have the same rank
 
     @property
-    def read(self) -> list[Expression]:
+    def slot_ad_expressions(self) -> list[Expression]:
         """Return all expressions of the policy that read slot ads."""
         conditions = (self.draining, self.whole, self.cancel, self.drain)
         expressions = [condition.expression for condition in conditions if condition is not None]
@@ -147,7 +147,7 @@ def candidate_slots(state: Manager, slots: SlotAds, conditions: PolicyConditions
     Their order breaks ties in rank: first the slots of machines that were never drained, then slots by the start of
     their machine's last drain, then by creation. (HTCondor breaks ties at random.)
     """
-    names = _words(conditions.read) | {name.lower() for pair in ESTIMATES.values() for name in pair}
+    names = _words(conditions.slot_ad_expressions) | {name.lower() for pair in ESTIMATES.values() for name in pair}
     reads_all = bool(names & DYNAMIC_REFERENCES)
     candidates = []
     for slot in state.slots.values():

@@ -129,7 +129,7 @@ class _Evidence(Struct):
     first: int
     made: list[EvaluationRecorded] = field(default_factory=list)
 
-    def take(self, name: str, text: str, value: str, read: Ad) -> tuple[int, ...]:
+    def record_evaluation(self, name: str, text: str, value: str, read: Ad) -> tuple[int, ...]:
         """Record an evaluation. Return its log position, or an empty tuple if the expression read no attributes."""
         if not read:
             return ()
@@ -143,9 +143,9 @@ def _drain(
     notes: _Evidence, policy: DefragPolicy, conditions: PolicyConditions, chosen: ChosenSlot, now: int, context: Context
 ) -> DefragDrain:
     seen = chosen.seen
-    evidence = notes.take(*conditions.drain.evidence(seen, "true", context))
+    evidence = notes.record_evaluation(*conditions.drain.evaluation_record(seen, "true", context))
     if conditions.rank is not None:
-        evidence += notes.take(*rank_evidence(seen, conditions.rank, context))
+        evidence += notes.record_evaluation(*rank_evidence(seen, conditions.rank, context))
     badput, completion = (integer_attribute(seen, name, context) for name in ESTIMATES[policy.schedule == "Graceful"])
     seconds = completion - now // SECOND
     return DefragDrain(seen.machine, seen.slot, chosen.rank, badput, seconds, evidence, chosen.refused)
@@ -153,7 +153,7 @@ def _drain(
 
 def _cancel(notes: _Evidence, conditions: PolicyConditions, chosen: ChosenSlot, context: Context) -> DefragCancel:
     assert conditions.cancel is not None
-    evidence = notes.take(*conditions.cancel.evidence(chosen.seen, "true", context))
+    evidence = notes.record_evaluation(*conditions.cancel.evaluation_record(chosen.seen, "true", context))
     return DefragCancel(chosen.seen.machine, chosen.seen.slot, evidence, chosen.refused)
 
 

@@ -44,13 +44,13 @@ _TABLES: Final = {
 }
 
 
-def _shape(text: str) -> re.Pattern[str]:
+def _compile_pattern(text: str) -> re.Pattern[str]:
     """Compile a pattern. Indentation is matched possessively, so that lookaheads see the first word of a line."""
     expanded = re.sub(r"<([A-Z]+)>", lambda part: _TABLES["parts"][part[1]], text)
     return re.compile(re.sub(r"\\n(?:\\t)+", r"\\n[ \\t]*+", expanded))
 
 
-SHAPES: Final = {int(number): _shape(text) for number, text in _TABLES["shapes"].items()}
+SHAPES: Final = {int(number): _compile_pattern(text) for number, text in _TABLES["shapes"].items()}
 """The shape of the text by type; its named groups are facts. Types without a shape have only words and attributes."""
 
 _TRAILING: Final = re.compile(r"[ \t](?:\n|$)")

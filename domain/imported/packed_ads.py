@@ -104,7 +104,7 @@ def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tupl
 
     :param groups: the groups of these ads, if they are already known
     """
-    groups = grouped(ads) if groups is None else groups
+    groups = group_ads(ads) if groups is None else groups
     columns: list[tuple[str, int, int, PackedColumn]] = []
     indexed: dict[str, list[str]] = {}
     group_of = [0] * len(ads)
@@ -125,7 +125,7 @@ def pack(ads: Sequence[KeptAd], groups: Sequence[AdGroup] | None = None) -> tupl
         "names": list(names),
         "groups": [[group.own, *[names[prefix] for prefix in group.prefixes]] for group in groups],
     }
-    return _compressed(head, [column[3] for column in columns]), _packed_index(ads, indexed)
+    return _compress(head, [column[3] for column in columns]), _packed_index(ads, indexed)
 
 
 _INDEXED: Final = frozenset(name.lower() for names in FIELDS.values() for name in names)
@@ -140,7 +140,7 @@ def _indexed(prefix: str) -> str:
 _HEAD_LINE: Final = f"{HEAD}%s{BETWEEN}%s".__mod__
 
 
-def grouped(ads: Sequence[KeptAd]) -> list[AdGroup]:
+def group_ads(ads: Sequence[KeptAd]) -> list[AdGroup]:
     """Group the ads by their attributes.
 
     Splitting each line after its name would take most of an import's time. So similar ads are collected first, and then
@@ -210,13 +210,13 @@ def _split_groups(own_lines: int, members: Sequence[int], rows: Sequence[list[st
         yield AdGroup(prefixes, own_lines, member_numbers, _columns(prefixes, lines_of, same_prefixes=True) or [])
 
 
-def _compressed(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:
+def _compress(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:
     head["single"] = "".join("1" if column.single else "0" for column in columns)
     parts = [json.dumps(head, separators=(",", ":")), *(column.lines for column in columns)]
     return zlib.compress("\n".join(parts).encode("utf-8", "replace"), _LEVEL)
 
 
-def _decompressed(data: bytes) -> tuple[dict[str, Any], list[str]]:
+def _decompress(data: bytes) -> tuple[dict[str, Any], list[str]]:
     head, *values = zlib.decompress(data).decode().split("\n")
     return json.loads(head), values
 
@@ -237,7 +237,7 @@ class UnpackedAds:
     """The ads in an event. Each part is unpacked when it is first needed."""
 
     def __init__(self, data: bytes) -> None:
-        head, self.values = _decompressed(data)
+        head, self.values = _decompress(data)
         self.group_of: list[int] = head["of"]
         names: list[str] = head["names"]
         self.own_lines: list[int] = [own for own, *_ in head["groups"]]
@@ -294,12 +294,12 @@ class UnpackedAds:
 
 def unpack(event: AdsKept) -> list[KeptAd]:
     unpacked = UnpackedAds(event.ads)
-    return [unpacked.ad(number, line) for number, line in enumerate(index(event).lines)]
+    return [unpacked.ad(number, line) for number, line in enumerate(index_of_event(event).lines)]
 
 
 def unpack_one(event: AdsKept, number: int) -> KeptAd:
     """Return one of the ads that an event contains; ``number`` counts from 0."""
-    return UnpackedAds(event.ads).ad(number, index(event).lines[number])
+    return UnpackedAds(event.ads).ad(number, index_of_event(event).lines[number])
 
 
 def select(event: AdsKept, names: Collection[str]) -> list[dict[str, str]]:
@@ -346,14 +346,14 @@ class AdIndex(NamedTuple):
     def texts(self, field: str) -> list[str]:
         """Return the values of a string field, without its quotation marks."""
         column = self.expressions(field)
-        values = {value: plain(value) for value in set(column)}
+        values = {value: unquoted(value) for value in set(column)}
         return [values[value] for value in column]
 
-    def wholes(self, field: str) -> list[int]:
+    def integers(self, field: str) -> list[int]:
         """Return the values of an integer field."""
         return self._numbers(field, 1)
 
-    def micros(self, field: str) -> list[int]:
+    def microseconds(self, field: str) -> list[int]:
         """Return the values, in microseconds, of a field whose unit in ads is seconds."""
         return self._numbers(field, 1_000_000)
 
@@ -370,7 +370,7 @@ class AdIndex(NamedTuple):
         return [number if -_MAX_INTEGER < number < _MAX_INTEGER else 0 for number in numbers]
 
 
-def plain(text: str) -> str:
+def unquoted(text: str) -> str:
     """Return the value of a quoted string. Any other text is returned unchanged."""
     if len(text) < 2 or text[0] != '"' or text[-1] != '"':
         return text
@@ -388,9 +388,9 @@ def _number(text: str, times: int) -> int:
         return 0
 
 
-def index(event: AdsKept) -> AdIndex:
+def index_of_event(event: AdsKept) -> AdIndex:
     """Return the index of the ads in an event, without unpacking any ad."""
-    head, values = _decompressed(event.index)
+    head, values = _decompress(event.index)
     count: int = head["count"]
     columns: dict[str, list[str]] = {}
     begin = 0
@@ -430,7 +430,7 @@ def _packed_index(ads: Sequence[KeptAd], indexed: Mapping[str, list[str]]) -> by
         parts = zip(columns["job"], *(columns.get(name, none) for name in ("cluster", "proc", "qdate")), strict=True)
         columns["job"] = [_shortened(job, f'#{cluster}.{proc}#{qdate}"') for job, cluster, proc, qdate in parts]
     head = {"count": len(ads), "fields": list(columns)}
-    return _compressed(
+    return _compress(
         head,
         [_column(column) for column in columns.values()],
     )

@@ -13,7 +13,7 @@ from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..events import Unmatched
 from ..requests.autoclusters import Autoclusters
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.cluster import Cluster
 from .candidates import ResourceRequest, SlotRanks, is_user_attribute, submitter_attributes
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
@@ -45,19 +45,19 @@ class AutoclusterCache:
     _known_versions: dict[tuple[str, ...], tuple[int, ...]] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        self._personal = any(name.startswith(("submitter", "submittor")) for name in self.pool.read())
+        self._personal = any(name.startswith(("submitter", "submittor")) for name in self.pool.attributes_read())
         self.lasts = not self._personal and self.autoclusters.whole and not self.pool.reads_anything
 
-    def of(self, number: int, cluster: Cluster, proc: int, account: CycleSubmitter) -> ResourceRequest:
+    def request_of_job(self, number: int, cluster: Cluster, proc: int, account: CycleSubmitter) -> ResourceRequest:
         """Return the resource request of an autocluster, of which this job is a member."""
-        whose = f"{self.accounts.negotiating(account.name)} {account.name}" if self._personal else ""
+        whose = f"{self.accounts.negotiating_group(account.name)} {account.name}" if self._personal else ""
         request = self._known.get((number, whose))
         if request is None:
             if self.lasts:
-                planned = self._planned(number, cluster, proc)
+                planned = self._plan_of_job(number, cluster, proc)
                 match = planned.match if planned.match is not None else planned.plan.matches()
             else:
-                job = ad_of(cluster.attributes(proc))
+                job = ad_from_attributes(cluster.attributes(proc))
                 if whose:
                     job = ClassAd(submitter_attributes(account, self.accounts), job)
                 planned = AutoclusterPlan((), self.pool.table.plan(job))
@@ -65,13 +65,15 @@ class AutoclusterCache:
             request = self._known[number, whose] = ResourceRequest(planned.plan.job, planned, match)
         return request
 
-    def _planned(self, number: int, cluster: Cluster, proc: int) -> AutoclusterPlan:
+    def _plan_of_job(self, number: int, cluster: Cluster, proc: int) -> AutoclusterPlan:
         plans, signature = self.pool.plans, self.autoclusters.signature(cluster, proc)
         planned = plans.get(number)
         if planned is None or planned.signature is not signature:
             if len(plans) >= _PLANS_KEPT + self.waiting:
                 plans.clear()
-            planned = plans[number] = AutoclusterPlan(signature, self.pool.table.plan(ad_of(cluster.attributes(proc))))
+            planned = plans[number] = AutoclusterPlan(
+                signature, self.pool.table.plan(ad_from_attributes(cluster.attributes(proc)))
+            )
         if planned.as_of is None or planned.reads is None or planned.as_of != self._versions(planned.reads):
             planned.reads = self._reads(planned.plan.job)
             keeps = planned.reads is not None and (len(plans) + 1) * len(self.pool.names) <= _MOST_OF_MASKS
@@ -108,13 +110,15 @@ class AutoclusterCache:
         leads = [(key, expression) for key, (_, expression) in job._all().items() if type(expression) is not Literal]
         key = tuple([(name, id(expression)) for name, expression in leads])
         if key not in self._reading:
-            self._reading[key] = [expression for _, expression in leads], self._reached(job)
+            self._reading[key] = [expression for _, expression in leads], self._names_reached(job)
         return self._reading[key][1]
 
-    def _reached(self, job: ClassAd) -> tuple[str, ...] | None:
+    def _names_reached(self, job: ClassAd) -> tuple[str, ...] | None:
         conditions = [(job.get("Requirements"), JOB), (self.rules.slot_constraint, SLOT)]
         conditions += [(node, SLOT) for node in self.pool.table.expressions("Requirements")]
-        reached = {read for node, own in conditions if node is not None for read in self.ranks.reached(node, job, own)}
+        reached = {
+            read for node, own in conditions if node is not None for read in self.ranks.names_reached(node, job, own)
+        }
         if any(name in MOVING or is_user_attribute(name) for _, name in reached):
             return None
         return tuple(sorted({"requirements", *(name for side, name in reached if side == SLOT)}))

@@ -22,8 +22,8 @@ from msgspec import Struct, field
 from ..classad import ClassAd, Context, Expression, unparse
 from ..classad.analysis import value_or_error
 from ..classad.columnar import JOB, SLOT
-from ..classad.evidence import CALL, UNSCOPED, Read, names_in
 from ..classad.tree import Literal
+from ..classad.value_evidence import CALL, UNSCOPED, Read, names_in
 from ..events import Denied
 from ..state.accounting_groups import NO_GROUP
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
@@ -165,9 +165,9 @@ class SlotRanks(Struct):
         return f"{key} {' '.join(texts)}"
 
     def _names_of(self, expression: Expression, job: ClassAd, my_side: str) -> tuple[str, ...]:
-        return tuple(sorted(name for side, name in self.reached(expression, job, my_side) if side == JOB))
+        return tuple(sorted(name for side, name in self.names_reached(expression, job, my_side) if side == JOB))
 
-    def reached(self, expression: Expression, job: ClassAd, my_side: str) -> set[Read]:
+    def names_reached(self, expression: Expression, job: ClassAd, my_side: str) -> set[Read]:
         """Return all names that an expression may read, directly or indirectly.
 
         :param my_side: the ad that contains the expression, JOB or SLOT
@@ -176,7 +176,7 @@ class SlotRanks(Struct):
         pending = [(expression, my_side)]
         while pending:
             mentioning, my_side = pending.pop()
-            for scope, name in self._mentioned(mentioning):
+            for scope, name in self._names_mentioned(mentioning):
                 for read in ((side, name) for side in _SIDES[scope, my_side]):
                     if read not in reached:
                         reached.add(read)
@@ -188,13 +188,13 @@ class SlotRanks(Struct):
             return self.pool.table.expressions(name)
         return (job[name],) if side == JOB and name in job else ()
 
-    def _mentioned(self, expression: Expression) -> set[Read]:
+    def _names_mentioned(self, expression: Expression) -> set[Read]:
         known = self._names.get(id(expression))
         if known is None or known[0] is not expression:
             known = self._names[id(expression)] = expression, names_in(expression)
         return known[1]
 
-    def of(self, name: str, job: ClassAd, among: RowNumbers | None = None) -> Floats | None:
+    def rank_values(self, name: str, job: ClassAd, among: RowNumbers | None = None) -> Floats | None:
         """Return a rank's values for all slots, or for those in the rows ``among``, or None if all values are equal."""
         if not name:
             return None
@@ -214,7 +214,7 @@ class SlotRanks(Struct):
         if ranked is not None and ranked.as_of == pool.versions(ranked.reads):
             return ranked.values
         values = round_to_single(pool.table.of_slots(expression, job))
-        reached = self.reached(expression, job, SLOT)
+        reached = self.names_reached(expression, job, SLOT)
         if not pool.reads_anything and not any(read in MOVING for _, read in reached):
             reads = tuple(sorted(read for side, read in reached if side == SLOT))
             if len(pool.ranked) >= _MAX_CACHED_RANKS:
@@ -236,7 +236,9 @@ class SlotRanks(Struct):
             if times == 1 and names[1]:
                 yield from self._parts_of_request(request, free)  # probably the only request with these ranks
                 return
-            columns = [values for values in (self.of(name, request.job) for name in names) if values is not None]
+            columns = [
+                values for values in (self.rank_values(name, request.job) for name in names) if values is not None
+            ]
             shared = self.orders[names] = _sort_rows(columns, np.arange(len(self.pool.names)))
         key = names, id(request.match)
         for start in range(self._first_free_parts.get(key, 0), len(shared), PART):
@@ -251,7 +253,7 @@ class SlotRanks(Struct):
         count, last = PART, -1
         while True:
             rows: RowNumbers = np.flatnonzero(request.match & free)
-            ranks = (self.of(name, request.job) for name in self.names_of(request))
+            ranks = (self.rank_values(name, request.job) for name in self.names_of(request))
             columns = [values for values in ranks if values is not None]
             if last >= 0:
                 rows = rows[_rows_after(columns, rows, last)]
@@ -312,7 +314,7 @@ def submitter_attributes(account: CycleSubmitter, accounts: CycleSubmitters) -> 
         "SubmitterUserPrio": account.priority,
         "SubmittorPrio": account.priority,
         "SubmitterUserResourcesInUse": account.using,
-        "SubmitterNegotiatingGroup": accounts.negotiating(account.name),
+        "SubmitterNegotiatingGroup": accounts.negotiating_group(account.name),
         "SubmitterAutoregroup": accounts.regrouping,
     }
     return attributes | accounts.of_group("Submitter", account.name)
@@ -351,7 +353,7 @@ def publish_user_attributes(pool: SlotAdTable, accounts: CycleSubmitters, read: 
 
 
 def _remote_attributes(submitter: str, accounts: CycleSubmitters) -> dict[str, object]:
-    account = accounts.of(submitter)
+    account = accounts.account_of(submitter)
     return {
         "RemoteUserPrio": account.priority,
         "RemoteUserResourcesInUse": account.using,

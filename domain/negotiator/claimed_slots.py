@@ -58,7 +58,7 @@ class ClaimedSlots:
         elif not self.rules.consider_early_preemption:
             self.mask &= ~self.pool.retiring
         if self.rules.allow_pslot_preemption:
-            self.mask &= ~PslotPreemption.carved(self.pool)
+            self.mask &= ~PslotPreemption.carved_slots(self.pool)
         self.count = int(self.mask.sum())
         self.has_rank_preemption = bool(self.count) and self._may_preempt_by_rank()
 
@@ -83,9 +83,9 @@ class ClaimedSlots:
     def is_within_group(self, account: CycleSubmitter, row: int) -> bool:
         """Check whether a submitter of the same accounting group has the slot."""
         claim = self.state.slots[self.pool.names[row]].claim
-        return claim is not None and self.accounts.of(claim.submitter).group == account.group
+        return claim is not None and self.accounts.account_of(claim.submitter).group == account.group
 
-    def best(
+    def best_slot(
         self, request: ResourceRequest, account: CycleSubmitter, over: bool, limits: SpinLimits
     ) -> tuple[Key, str] | None:
         """Return the best preemptable claimed slot, and the reason for its preemption."""
@@ -154,7 +154,7 @@ class ClaimedSlots:
         if not self.state.dialect.preempts_only_worse_priorities:
             return np.ones(len(rows), bool)
         if self._priorities is None:  # priorities are fixed during a cycle
-            priorities = [self.accounts.of(name).priority for name in self.pool.submitters]
+            priorities = [self.accounts.account_of(name).priority for name in self.pool.submitters]
             self._priorities = np.array(priorities or [0.0])
         has_worse_priority: Mask = self._priorities[self.pool.user_numbers[rows]] > account.priority
         return has_worse_priority
@@ -180,12 +180,16 @@ class ClaimedSlots:
         if not len(rows):
             return PreemptableSlots([], [], denied, usage_changes)
 
-        def of(expression: Expression | None) -> Floats:
+        def slot_values(expression: Expression | None) -> Floats:
             if expression is None:
                 return np.full(len(rows), LEAST)
             return round_to_single(table.of_slots(expression, job, rows))
 
-        pre, post, preemption = of(rules.pre_job_rank), of(rules.post_job_rank), of(rules.preemption_rank)
+        pre, post, preemption = (
+            slot_values(rules.pre_job_rank),
+            slot_values(rules.post_job_rank),
+            slot_values(rules.preemption_rank),
+        )
         rank = job_rank(table.rank(request.job, rows))
         reasons = [RANK if preferred else PRIORITY for preferred in has_rank_preemption.tolist()]
         columns = (pre.tolist(), rank.tolist(), post.tolist(), reasons, preemption.tolist(), rows.tolist())
@@ -193,9 +197,9 @@ class ClaimedSlots:
         keys.sort(key=lambda pair: pair[0])
         return PreemptableSlots([key for key, _ in keys], [reason for _, reason in keys], denied, usage_changes)
 
-    def take(self, row: int) -> CycleSubmitter | None:
+    def take_from_user(self, row: int) -> CycleSubmitter | None:
         """Take a slot from its user, and return the user's account."""
         self.mask[row] = False
         self.count -= 1
         claim = self.state.slots[self.pool.names[row]].claim
-        return None if claim is None else self.accounts.of(claim.submitter)
+        return None if claim is None else self.accounts.account_of(claim.submitter)

@@ -40,13 +40,13 @@ class CycleSubmitters:
     changed_usage: dict[str, CycleSubmitter] = field(factory=dict)  #: accounts whose usage this cycle changed recently
     usage_changes: int = 0  #: how often this cycle changed the usage of an account
     nodes: list[GroupNode] = field(init=False)  #: the accounting groups with their members' usage
-    group_indexes: dict[str, int] = field(factory=dict)  #: known group indexes, by submitter
+    group_index_by_submitter: dict[str, int] = field(factory=dict)  #: known group indexes, by submitter
     regrouping: bool = False  #: whether submitters of groups now negotiate with those without a group
 
     def __attrs_post_init__(self) -> None:
         self.nodes = self.rules.tree.new_nodes()
 
-    def of(self, name: str) -> CycleSubmitter:
+    def account_of(self, name: str) -> CycleSubmitter:
         submitter = self.known.get(name)
         if submitter is None:
             submitter = self.known[name] = self._make(name)
@@ -76,7 +76,7 @@ class CycleSubmitters:
         for name in names:
             record = self.state.submitters[name]
             used = record.usage_until(self.now) != record.usage_accounted  # even if the priority stays the same
-            real = self.of(name).real
+            real = self.account_of(name).real
             if used or real != record.priority:
                 priorities[name] = real
         return priorities
@@ -85,18 +85,18 @@ class CycleSubmitters:
         """Add a match's cores to an account, and subtract them from the account of the preempted submitter."""
         account.using += cores
         self.changed_usage[account.name] = account
-        self.nodes[account.group].take(round(cores * 1000))
+        self.nodes[account.group].add_usage(round(cores * 1000))
         if before is not None:
-            self.nodes[before.group].take(-round(min(cores, before.using) * 1000))
+            self.nodes[before.group].add_usage(-round(min(cores, before.using) * 1000))
             before.using = max(0.0, before.using - cores)
             self.changed_usage[before.name] = before
         self.usage_changes += 1
 
     def group_index(self, name: str) -> int:
         """Return the index of a submitter's accounting group in the tree."""
-        index = self.group_indexes.get(name)
+        index = self.group_index_by_submitter.get(name)
         if index is None:
-            index = self.group_indexes[name] = self.rules.tree.index_of(name)
+            index = self.group_index_by_submitter[name] = self.rules.tree.index_of(name)
         return index
 
     def of_group(self, whose: str, name: str) -> dict[str, object]:
@@ -106,6 +106,6 @@ class CycleSubmitters:
         node = self.nodes[self.group_index(name)]
         return {f"{whose}Group": node.name, f"{whose}GroupResourcesInUse": node.usage, f"{whose}GroupQuota": node.quota}
 
-    def negotiating(self, name: str) -> str:
+    def negotiating_group(self, name: str) -> str:
         """Return the name of the group in which a submitter is negotiating now."""
         return NO_GROUP if self.regrouping else self.nodes[self.group_index(name)].name

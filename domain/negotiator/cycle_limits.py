@@ -18,7 +18,7 @@ from ..classad.analysis import references_or_empty
 from ..classad.columnar import JOB, SLOT
 from ..classad.tree import Literal
 from ..concurrency_limits import LIMITS, Amount, maximum_amount, requested_amounts
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_limits import job_concurrency_limits
 from ..state.state import Manager
@@ -50,7 +50,7 @@ class CycleLimits(Struct):
         """Check whether the jobs of an autocluster that the cycle considered earlier name concurrency limits."""
         return self._jobs.get(number) is not None
 
-    def of(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
+    def limits_of_job(self, number: int, cluster: Cluster, proc: int) -> JobLimits | None:
         """Return the concurrency limits that this job and its autocluster's other jobs use, or None without limits."""
         if number not in self._jobs:
             text = cluster.requested_value(proc, LIMITS)
@@ -59,22 +59,22 @@ class CycleLimits(Struct):
 
     def _read(self, text: str, cluster: Cluster, proc: int) -> JobLimits | None:
         if text[0] == '"' == text[-1] and text.count('"') == 2 and "\\" not in text:
-            return self._fixed(text[1:-1])  # most texts are plain strings and need no parsing
+            return self._constant_limits(text[1:-1])  # most texts are plain strings and need no parsing
         meaning = parse_cached(text)
         if meaning is None:
             return None
         if isinstance(meaning, Literal):
-            return self._fixed(meaning.value)
-        job = ad_of(cluster.attributes(proc))
+            return self._constant_limits(meaning.value)
+        job = ad_from_attributes(cluster.attributes(proc))
         if not references_or_empty(meaning, job).external:
-            return self._fixed(job_concurrency_limits(job, ClassAd(), self.context))
+            return self._constant_limits(job_concurrency_limits(job, ClassAd(), self.context))
         name = self.ranks.name_of(LIMITS, meaning, job)
         if name not in self._by_expression:
             self._by_expression[name] = self._by_slots(meaning, job)
         limits = self._by_expression[name]
         return JobLimits(None, limits.uses, limits.use_indexes)
 
-    def _fixed(self, value: object) -> JobLimits | None:
+    def _constant_limits(self, value: object) -> JobLimits | None:
         return JobLimits(self._use_of(value)) if isinstance(value, str) and value else None
 
     def _by_slots(self, meaning: Expression, job: ClassAd) -> JobLimits:
@@ -93,7 +93,7 @@ class CycleLimits(Struct):
         :returns: the first row of each group, and the group number of each row
         """
         every = np.arange(len(self.pool.names))
-        reached = self.ranks.reached(meaning, job, JOB)
+        reached = self.ranks.names_reached(meaning, job, JOB)
         if self.pool.reads_anything or "random" in {name for _, name in reached}:
             return every, every
         columns = self.pool.table.columns

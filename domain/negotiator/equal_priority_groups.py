@@ -56,7 +56,7 @@ class EqualPriorityGroups:
         """By autocluster, the members whose current reason may not be in the log yet (``_logged_reasons``)."""
         self._logged_reasons: dict[int, int] = {}
 
-    def leave(self, name: str) -> None:
+    def remove_submitter(self, name: str) -> None:
         """Remove a submitter that no longer waits, or whose priority or jobs have changed."""
         self.single.pop(name, None)
         member = self.members.pop(name, None)
@@ -76,7 +76,7 @@ class EqualPriorityGroups:
                 for members in (self._by_autocluster, self._unlogged, self._logged_reasons):
                     members.pop(member.autocluster, None)
 
-    def join(self, name: str, key: PriorityKey, idle: int, autocluster_count: int, autocluster: int) -> None:
+    def add_submitter(self, name: str, key: PriorityKey, idle: int, autocluster_count: int, autocluster: int) -> None:
         group = self.by_key.get(key)
         if group is None:
             group = self.by_key[key] = EqualPriorityGroup(key)

@@ -59,7 +59,7 @@ class GroupCycle(Struct):
     limits: dict[int, float] = field(default_factory=dict)  #: each group's limit in its last turn, by index
     _members: dict[int, RowNumbers] = field(default_factory=dict)  #: each group's remaining submitters, by group index
 
-    def begin(self, using: Iterable[str], cores_promised: Mapping[str, float]) -> None:
+    def assign_group_quotas(self, using: Iterable[str], cores_promised: Mapping[str, float]) -> None:
         """Sum up the groups' usage, and divide the pool's cores among them.
 
         :param using: submitters, including all that have slots
@@ -73,10 +73,10 @@ class GroupCycle(Struct):
             record = submitters[name]
             if record.slots:
                 node = nodes[accounts.group_index(name)]
-                node.take(record.weighted_in_use if weighs else 1000 * record.slots)
+                node.add_usage(record.weighted_in_use if weighs else 1000 * record.slots)
                 node.demand += record.weighted_in_use / 1000 if weighted else record.slots
         for name, cores in cores_promised.items():
-            nodes[accounts.group_index(name)].take(round(cores * 1000))
+            nodes[accounts.group_index(name)].add_usage(round(cores * 1000))
         for number, proc in self.state.ready_claims.values():  # the slots of these idle jobs are included above
             cluster = self.state.clusters.get(number)
             if cluster is not None and not cluster.is_local and proc in cluster and cluster.status[proc] == IDLE:

@@ -7,7 +7,7 @@ from functools import lru_cache
 from ..classad import ClassAd, Context, EvaluationError
 from ..classad.analysis import references_or_empty
 from ..requests.idle_jobs import IdleJobs
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import IDLE, Cluster
 from ..state.state import Manager
 
@@ -24,7 +24,7 @@ def _evaluated(text: str, cluster: Cluster, proc: int) -> float:
     value = _constant(text) if text else 1.0
     if value is None:
         try:
-            value = _cores(ad_of(cluster.attributes(proc)).eval(_REQUEST))
+            value = _cores(ad_from_attributes(cluster.attributes(proc)).eval(_REQUEST))
         except EvaluationError:
             value = 1.0
     return value

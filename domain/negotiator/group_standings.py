@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from ..classad import Context
-from ..classad.evidence import truth_of
+from ..classad.value_evidence import truth_of
 from ..events import Ad
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state_machines import Dialect
 from .groups.quotas import assign_quotas, oversubscribes
 from .groups.rounds import allocate_cores, sort_key
@@ -45,7 +45,11 @@ def pool_size(slots: Iterable[tuple[Ad, float]], rules: NegotiatorSettings, now:
     """
     constraints = [text for text in (rules.slot_constraint, rules.poolsize_constraint) if text is not None]
     context = Context(now=now)
-    weights = (weight for ad, weight in slots if all(truth_of(text, ad_of(ad), None, context) for text in constraints))
+    weights = (
+        weight
+        for ad, weight in slots
+        if all(truth_of(text, ad_from_attributes(ad), None, context) for text in constraints)
+    )
     return float(sum(weights)) if rules.use_slot_weights else float(len(list(weights)))
 
 
@@ -66,7 +70,7 @@ def group_standings(
     nodes = rules.tree.new_nodes()
     for holding in members:
         node = nodes[rules.tree.index_of(holding.submitter)]
-        node.take(round(1000 * holding.cores) if rules.use_slot_weights else 1000 * holding.slots)
+        node.add_usage(round(1000 * holding.cores) if rules.use_slot_weights else 1000 * holding.slots)
         weighted = rules.quotas.weighted_demand
         node.demand += holding.cores + holding.requested_cores if weighted else holding.slots + holding.jobs
     if rules.tree.has_groups:

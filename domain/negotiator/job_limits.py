@@ -23,7 +23,7 @@ class ConcurrencyLimit(Struct):
     most: Amount
     units_left: Amount
 
-    def reached(self, amount: Amount) -> ReachedLimit:
+    def as_reached_limit(self, amount: Amount) -> ReachedLimit:
         return ReachedLimit(self.name, to_units(self.most - self.units_left), to_units(self.most), to_units(amount))
 
 
@@ -51,7 +51,7 @@ class ConcurrencyUse(Struct):
     room: Amount = 0  #: for the latest use: how many more jobs the limits allow
     owed: int = 0  #: the number of jobs whose units are not subtracted yet
 
-    def fits(self) -> bool:
+    def has_room(self) -> bool:
         """Check whether enough units of each limit are left for one more job."""
         if self.latest.use is not self and not self.gone:
             self.latest.subtract_taken()
@@ -60,17 +60,17 @@ class ConcurrencyUse(Struct):
         self.gone = self.gone or self.room < 1
         return not self.gone
 
-    def take(self) -> None:
+    def take_units(self) -> None:
         """Take the units for one job; enough units must be left."""
         if self.latest.use is not self:
-            self.fits()
+            self.has_room()
         self.room -= 1
         self.owed += 1
 
-    def reached(self) -> list[ReachedLimit]:
+    def exhausted_limits(self) -> list[ReachedLimit]:
         """Return the limits with too few units left."""
         self.latest.subtract_taken()
-        return [limit.reached(units) for limit, units in self.units if limit.units_left < units]
+        return [limit.as_reached_limit(units) for limit, units in self.units if limit.units_left < units]
 
 
 class JobLimits(Struct):
@@ -82,9 +82,9 @@ class JobLimits(Struct):
     use_indexes: list[int] = field(default_factory=list)
     refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: the uses rejected for some slot, by text
 
-    def fits(self) -> bool:
+    def has_room(self) -> bool:
         """Check whether the limits that are the same on all slots allow one more job."""
-        return self.always is None or self.always.fits()
+        return self.always is None or self.always.has_room()
 
     def allows(self, row: int) -> bool:
         """Check whether the limits allow a job on the slot in this row. A rejection holds for the whole cycle."""
@@ -94,22 +94,22 @@ class JobLimits(Struct):
         if use_index < 0:
             return True
         use = self.uses[use_index]
-        if use.fits():
+        if use.has_room():
             return True
         self.refused[use.text] = use
         return False
 
-    def take(self, row: int) -> str:
+    def take_units(self, row: int) -> str:
         """Take the units for a job on the slot in this row, and return their text."""
         use = self.always
         if use is None:
             if self.use_indexes[row] < 0:
                 return ""
             use = self.uses[self.use_indexes[row]]
-        use.take()
+        use.take_units()
         return use.text
 
-    def reached(self) -> tuple[ReachedLimit, ...]:
+    def stopping_limits(self) -> tuple[ReachedLimit, ...]:
         """Return the limits that stopped the jobs, sorted by name."""
         uses = self.refused.values() if self.always is None else (self.always,)
-        return tuple(sorted((limit for use in uses for limit in use.reached()), key=lambda limit: limit.name))
+        return tuple(sorted((limit for use in uses for limit in use.exhausted_limits()), key=lambda limit: limit.name))

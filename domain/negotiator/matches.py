@@ -49,9 +49,9 @@ def _publish(draft: Draft[Manager], negotiator: str, advertise: Advertise) -> No
     if draft.sense is no_readings or not draft.send(CheckSensors()):
         return
     view, caches = view_of_negotiator(draft.state, draft.caches, negotiator, draft.now)
-    touched = frozenset(caches.of(SlotAdTable).stale_machines(draft.state))
+    touched = frozenset(caches.get(SlotAdTable).stale_machines(draft.state))
     ads = public_ads_of(view, caches, draft.now, draft.context, attributes_read(view, caches), advertise)
-    draft.send(PublishReadings(ads.read(), touched))
+    draft.send(PublishReadings(ads.attributes_read(), touched))
 
 
 def _evidence(
@@ -63,7 +63,7 @@ def _evidence(
     first: dict[int, ChosenMatch] = {}
     for choice in cycle.choices:
         first.setdefault(id(choice.request), choice)
-    reads = draft.caches.of(RequirementsNamesCache)
+    reads = draft.caches.get(RequirementsNamesCache)
     return [
         match_evidence(
             draft.header("negotiated"),

@@ -132,7 +132,7 @@ class Matchmaker:
 
     def publish(self) -> None:
         """Set the attributes about the slots' current users in the slot ads that this cycle reads."""
-        publish_user_attributes(self.pool, self.accounts, self.pool.read())
+        publish_user_attributes(self.pool, self.accounts, self.pool.attributes_read())
 
     def any_available(self) -> bool:
         """Check whether any slot is still available."""
@@ -146,7 +146,7 @@ class Matchmaker:
         free = bool((request.match & (self.free | self.claimed.mask)).any())
         return free or (self.pslots is not None and self.pslots.has_available_slot(self.free))
 
-    def best(
+    def best_slot(
         self,
         request: ResourceRequest,
         user: CycleSubmitter,
@@ -161,8 +161,8 @@ class Matchmaker:
         """
         limits.stopped = ""
         free = None if over or self._forbids_free(request, limits) else self._best_free_slot(request, limits)
-        claimed = self.claimed.best(request, user, over, limits)
-        offer = None if self.pslots is None else self.pslots.best(request, user, over, self.free, limits.permits)
+        claimed = self.claimed.best_slot(request, user, over, limits)
+        offer = None if self.pslots is None else self.pslots.best_offer(request, user, over, self.free, limits.permits)
         if offer is not None and all(each is None or offer.key < each[0] for each in (free, claimed)):
             choice = self._take_offer(request, user, cluster, proc, offer)
         elif claimed is not None and (free is None or claimed[0] < free[0]):
@@ -171,7 +171,9 @@ class Matchmaker:
             choice = self._take_free(request, user, cluster, proc, *free)
         else:
             return None
-        limits.take(choice.cores, choice.reason, bool(choice.reason) and self.claimed.is_within_group(user, choice.row))
+        limits.count_match(
+            choice.cores, choice.reason, bool(choice.reason) and self.claimed.is_within_group(user, choice.row)
+        )
         return choice
 
     def _forbids_free(self, request: ResourceRequest, limits: SpinLimits) -> bool:
@@ -257,14 +259,14 @@ class Matchmaker:
     def _cores_of(self, row: int, request: ResourceRequest) -> float:
         amounts = self.remainders.amounts(row, request.job)
         assert amounts is not None
-        return self.remainders.cores(self.remainders.of(row), amounts, self.rules.use_slot_weights)
+        return self.remainders.cores(self.remainders.remainder_of_row(row), amounts, self.rules.use_slot_weights)
 
     def _follow_cuts(self, request: ResourceRequest) -> None:
         """Rank slots again that matches have cut since this request was last considered: they may rank higher now."""
         for row in dict.fromkeys(self._cuts[request.cuts :]):
             if not request.match[row] or not self.free[row] or self.remainders.amounts(row, request.job) is None:
                 continue
-            remainder = self.remainders.of(row)
+            remainder = self.remainders.remainder_of_row(row)
             if request.planned.plan.still_matches(row, remainder.ad):
                 key = candidate_key(*self._scalar_ranks(request.job, remainder.ad), UNCLAIMED, LEAST, row)
                 heapq.heappush(request.cut_slots, (key, remainder.version))
@@ -302,10 +304,10 @@ class Matchmaker:
             return self._add_choice(choice, account)
         amounts = self.remainders.amounts(row, request.job)
         assert amounts is not None
-        remainder = self.remainders.of(row)
+        remainder = self.remainders.remainder_of_row(row)
         cores = self.remainders.cores(remainder, amounts, self.rules.use_slot_weights)
         ranked = key if remainder.version else None
-        remainder.take(amounts)
+        remainder.subtract(amounts)
         part, limits = self._record_cut(name, row, remainder), _take_limits(request, row)
         choice = ChosenMatch(
             cluster,
@@ -336,7 +338,7 @@ class Matchmaker:
         self, request: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, offer: PslotOffer
     ) -> ChosenMatch:
         assert self.pslots is not None
-        row, remainder = offer.key[5], self.pslots.take(offer)
+        row, remainder = offer.key[5], self.pslots.accept_offer(offer)
         name = self.pool.names[row]
         part = self._record_cut(name, row, remainder)
         parts = tuple([self.pool.names[each] for each in offer.preempted])
@@ -358,7 +360,7 @@ class Matchmaker:
         self, request: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, key: Key, reason: str
     ) -> ChosenMatch:
         row = key[5]
-        before, name, cores = self.claimed.take(row), self.pool.names[row], self._weights[row]
+        before, name, cores = self.claimed.take_from_user(row), self.pool.names[row], self._weights[row]
         limits, regroups = _take_limits(request, row), self.accounts.regrouping
         choice = ChosenMatch(cluster, proc, name, name, reason, cores, request, row, key, limits, regrouped=regroups)
         return self._add_choice(choice, account, before)
@@ -377,7 +379,7 @@ class Matchmaker:
             request = self.choices[numbers[0]].request
             rows = np.array([self.choices[number].row for number in numbers])
             rank = job_rank(np.array([evaluate_number(request.job.get("Rank"), request.job, NO_JOB, self.context)]))
-            values = [self.ranks.of(name, request.job, rows) for name in self.ranks.names_of(request)]
+            values = [self.ranks.rank_values(name, request.job, rows) for name in self.ranks.names_of(request)]
             pairs = zip((0.0, float(rank[0]), 0.0), values, strict=True)
             columns = [[same] * len(numbers) if cells is None else cells.tolist() for same, cells in pairs]
             for number, pre, rank, post in zip(numbers, *columns, strict=True):
@@ -399,4 +401,4 @@ class Matchmaker:
 
 
 def _take_limits(request: ResourceRequest, row: int) -> str:
-    return "" if request.limits is None else request.limits.take(row)
+    return "" if request.limits is None else request.limits.take_units(row)

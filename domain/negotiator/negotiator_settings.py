@@ -83,7 +83,7 @@ class _SettingsInForce:
 
 def settings_of(state: Manager, caches: Caches) -> NegotiatorSettings:
     """Return the settings in force."""
-    known = caches.of(_SettingsInForce)
+    known = caches.get(_SettingsInForce)
     if known.configured != state.configured:
         known.configured, known.settings = state.configured, parse_settings(state.settings)
     return known.settings

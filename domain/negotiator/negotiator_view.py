@@ -39,4 +39,4 @@ def view_of_negotiator(state: Manager, caches: Caches, negotiator: str, now: int
     if negotiator:
         view.priorities_updated_at = state.accounted.get(negotiator, 0)
         view.rejections = state.further_rejections.get(negotiator, {})
-    return view, caches.of(_NegotiatorCaches).setdefault(name, Caches())
+    return view, caches.get(_NegotiatorCaches).setdefault(name, Caches())

@@ -82,13 +82,13 @@ class PslotPreemption:
     cached_offers: dict[tuple[int, str, bool], _Offers] = field(factory=dict)
 
     @classmethod
-    def carved(cls, pool: SlotAdTable) -> Mask:
+    def carved_slots(cls, pool: SlotAdTable) -> Mask:
         """Return a mask of the dynamic slots that partitionable slots list, none of which is preempted on its own."""
         return np.array([slot.kind == "dynamic" and pool.ads.has_rollup(slot) for slot in pool.slots], bool)
 
     def __attrs_post_init__(self) -> None:
         pool = self.pool
-        for row in np.flatnonzero(pool.claimed & ~pool.retiring & self.carved(pool)).tolist():
+        for row in np.flatnonzero(pool.claimed & ~pool.retiring & self.carved_slots(pool)).tolist():
             parent = pool.row_of.get(pool.slots[row].parent, -1)
             if parent >= 0 and pool.free[parent] and self.eligible[parent]:
                 self.dynamic_rows.setdefault(parent, []).append(row)
@@ -113,7 +113,7 @@ class PslotPreemption:
         """Check whether any partitionable slot is still available together with its dynamic slots."""
         return any(free[parent] and not self.remainders.version(parent) for parent in self.dynamic_rows)
 
-    def best(
+    def best_offer(
         self,
         request: ResourceRequest,
         user: CycleSubmitter,
@@ -141,12 +141,12 @@ class PslotPreemption:
                 return offer
         return None
 
-    def take(self, offer: PslotOffer) -> Remainder:
+    def accept_offer(self, offer: PslotOffer) -> Remainder:
         """Take an offer for a job; return what remains of the slot."""
         remainder = evolve(offer.rest, resources=dict(offer.rest.resources), ad=offer.rest.ad.copy())
         self.remainders.by_row[offer.key[5]] = remainder
         del remainder.ad["RemoteUser"]
-        remainder.take(offer.amounts)
+        remainder.subtract(offer.amounts)
         return remainder
 
     def _is_available(self, offer: PslotOffer, free: Mask) -> bool:
@@ -186,7 +186,7 @@ class PslotPreemption:
     def _offer(
         self, request: ResourceRequest, job: ClassAd, parent: int, rank: float, allowed: set[int]
     ) -> PslotOffer | None:
-        pool, remainder = self.pool, self.remainders.of(parent)
+        pool, remainder = self.pool, self.remainders.remainder_of_row(parent)
         resources = {name: float(int(amount)) for name, amount in remainder.resources.items()}
         ad, reason, preempted = pool.table.ad(parent), RANK, []
         for row in self.dynamic_rows[parent]:
@@ -226,7 +226,7 @@ class Remainder:
     ad: ClassAd
     version: int = 0
 
-    def take(self, amounts: Mapping[str, int]) -> None:
+    def subtract(self, amounts: Mapping[str, int]) -> None:
         for name, amount in amounts.items():
             self.resources[name] -= amount
             self.ad[name] = int(self.resources[name])
@@ -245,7 +245,7 @@ class Remainders:
     point divides the remainder."""
     by_row: dict[int, Remainder] = field(factory=dict)
 
-    def of(self, row: int) -> Remainder:
+    def remainder_of_row(self, row: int) -> Remainder:
         remainder = self.by_row.get(row)
         if remainder is None:
             slot = self.state.slots[self.pool.names[row]]
@@ -256,7 +256,7 @@ class Remainders:
 
     def amounts(self, row: int, job: ClassAd) -> dict[str, int] | None:
         """Return the resource amounts that a job would use of a partitionable slot, or None if too little is left."""
-        remainder = self.of(row)
+        remainder = self.remainder_of_row(row)
         return remainder.carver.amounts_for(job, remainder.resources)
 
     def version(self, row: int) -> int:

@@ -86,10 +86,10 @@ class RejectionReasons:
         numbers = {
             int(autocluster): self._number(int(autocluster), row) for autocluster, row in self._unserved_autoclusters()
         }
-        self.reported.follow(matchmaker.state, self.requests.queues, matchmaker)
+        self.reported.update_to_state(matchmaker.state, self.requests.queues, matchmaker)
         requested_of = self._requested_autoclusters()
         for row, is_unserved in self._rows_to_log(numbers):
-            user = matchmaker.accounts.of(self.waiting.names[row])
+            user = matchmaker.accounts.account_of(self.waiting.names[row])
             queue, requested = self.requests.queues.by_submitter[user.name], requested_of.get(user.name, ())
             autoclusters = (
                 self.reported.autoclusters_to_evaluate(queue, self.stopped.get((user.name, -1), ""), requested)
@@ -110,7 +110,7 @@ class RejectionReasons:
                     self.waiting.note_logged(row, numbers[number])
                 # The use of a concurrency limit changes from cycle to cycle.
                 if autoclusters is not None and number not in requested and not self.concurrency.names_any(number):
-                    request = request or self.request_cache.of(number, cluster, proc, user)
+                    request = request or self.request_cache.request_of_job(number, cluster, proc, user)
                     job_group, reads = queue.groups.get(number), request.planned.reads
                     if job_group is not None and reads is not None and not self.requests.has_slots(job_group):
                         self.reported.note_logged_reason(queue, number, reads, matchmaker, cluster.id, new)
@@ -142,7 +142,7 @@ class RejectionReasons:
         yield from zip(distinct.tolist(), self.unserved_rows[first].tolist(), strict=True)
 
     def _number(self, autocluster: int, row: int) -> int:
-        account = self.matchmaker.accounts.of(self.waiting.names[row])
+        account = self.matchmaker.accounts.account_of(self.waiting.names[row])
         ((cluster, proc, count),) = self.requests.tally(self.requests.queues.by_submitter[account.name]).values()
         reason, _ = self._reason_of(account, autocluster, cluster, proc, count)
         return self.waiting.reason_number(autocluster, _facts(reason))
@@ -184,14 +184,14 @@ class RejectionReasons:
     ) -> tuple[Unmatched, ResourceRequest | None]:
         """Return why a submitter's jobs of an autocluster were rejected, and their request. If an earlier cycle found
         that no slot is left for them, return that cycle's reason and None."""
-        limits = self.concurrency.of(number, cluster, proc)
-        reached = () if limits is None else limits.reached()
+        limits = self.concurrency.limits_of_job(number, cluster, proc)
+        reached = () if limits is None else limits.stopping_limits()
         exhausted = self.request_cache.find_exhausted(number, cluster, proc)
         if exhausted is not None and exhausted.slots == len(self.matchmaker.pool.names):
             return exhausted.reason if exhausted.reason.reached == reached else replace(
                 exhausted.reason, reached=reached
             ), None
-        request = self.request_cache.of(number, cluster, proc, account)
+        request = self.request_cache.request_of_job(number, cluster, proc, account)
         limit = self.stopped.get((account.name, number), self.stopped.get((account.name, -1), ""))
         counts = self._counts_of(request)
         reason = self._reason(account, request, counts, f"{cluster.id}.{proc}", count, limit if counts.left else "")

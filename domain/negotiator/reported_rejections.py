@@ -51,7 +51,7 @@ class ReportedRejections(Struct):
     that is in the log is the same object here."""
     _seen: int = -1
 
-    def follow(self, state: Manager, queues: IdleQueues, matchmaker: Matchmaker) -> None:
+    def update_to_state(self, state: Manager, queues: IdleQueues, matchmaker: Matchmaker) -> None:
         """Update to the log, and to the slots that are left after the cycle's matches."""
         changed = state.rejection_changes.since(self._seen)
         self._seen = state.rejection_changes.total

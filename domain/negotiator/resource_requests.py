@@ -13,7 +13,7 @@ import numpy.typing as npt
 from attrs import define, field
 
 from ..classad import Context, Expression
-from ..classad.evidence import truth_of
+from ..classad.value_evidence import truth_of
 from ..requests.autoclusters import Autoclusters
 from ..requests.idle_jobs import (
     IdleJobGroup,
@@ -24,7 +24,7 @@ from ..requests.idle_jobs import (
     unmatched_procs,
     waiting_procs,
 )
-from ..state.caches import Caches, ad_of
+from ..state.caches import Caches, ad_from_attributes
 from ..state.cluster import IDLE, Cluster
 from ..state.state import Manager
 
@@ -53,10 +53,10 @@ class IdleJobRequests:
         for number, proc in (*self.queues.ending, *self.state.assigned_slots, *self.state.cool_downs):
             cluster, busy = self.state.clusters.get(number), self._busy.setdefault(number, set())
             if proc not in busy and cluster is not None and proc in cluster and cluster.status[proc] == IDLE:
-                self._take(cluster, proc)
+                self._count_taken_job(cluster, proc)
             busy.add(proc)
 
-    def _take(self, cluster: Cluster, proc: int) -> None:
+    def _count_taken_job(self, cluster: Cluster, proc: int) -> None:
         self.begun.add(cluster.submitter)
         job_group = None if cluster.is_local else self.queues.group_of(cluster, proc)
         if job_group is not None:
@@ -67,17 +67,17 @@ class IdleJobRequests:
         for cluster in self.state.clusters.values():
             if cluster.status_counts[IDLE] and not cluster.is_local:
                 for proc in self._idle(cluster).tolist():
-                    if not truth_of(constraint, ad_of(cluster.attributes(proc)), None, context):
+                    if not truth_of(constraint, ad_from_attributes(cluster.attributes(proc)), None, context):
                         self.record_match(cluster, proc)
 
     def record_match(self, cluster: Cluster, proc: int) -> None:
         self.matched_procs.setdefault(cluster.id, set()).add(proc)
-        self._take(cluster, proc)
+        self._count_taken_job(cluster, proc)
 
     def _matched_procs(self, cluster: Cluster) -> Container[int]:
         return self.matched_procs.setdefault(cluster.id, set())
 
-    def of(self, submitter: str, failed: Container[int]) -> Iterator[Request]:
+    def requests_of_submitter(self, submitter: str, failed: Container[int]) -> Iterator[Request]:
         """Yield a submitter's jobs in order. Skip autocluster numbers in ``failed``, which the caller may extend."""
         queue = self.queues.by_submitter.get(submitter)
         if queue is None:

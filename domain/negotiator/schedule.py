@@ -56,28 +56,28 @@ class _Schedule(Struct):
     memory: _UnloggedFacts
     asleep: int
 
-    def due(self, now: int) -> bool:
+    def is_due(self, now: int) -> bool:
         """Check whether a cycle is due now."""
-        if paused(self.state, now) and not self.memory.rescheduled:
+        if are_starts_paused(self.state, now) and not self.memory.rescheduled:
             return False
         if self._has_ready_request(now):
             return now >= self._rests_until()
         due = self._interval_end()
-        return due is not None and now >= due and not (self.paced() and now < self._rests_until())
+        return due is not None and now >= due and not (self.has_pace() and now < self._rests_until())
 
     def next_due(self, now: int) -> int | None:
         """Return when the next cycle may be due, or None if nothing known would cause one."""
-        if paused(self.state, now) and not self.memory.rescheduled:
+        if are_starts_paused(self.state, now) and not self.memory.rescheduled:
             return self.state.paused_until
         instants = []
         due, rests = self._interval_end(), self._rests_until()
         if due is not None:
-            instants.append(max(due, rests) if self.paced() or self._has_ready_request(now) else due)
+            instants.append(max(due, rests) if self.has_pace() or self._has_ready_request(now) else due)
         if self._is_requested():
             instants += [each for each in (self._settles_at(), rests) if each > now]
         return min(instants, default=None)
 
-    def waits(self) -> bool:
+    def has_future_cycle(self) -> bool:
         """Check whether a useful cycle is still to come, after the pace, the rest, or the time for preemptions."""
         return self._may_help() and self._has_matchable_jobs()
 
@@ -88,12 +88,12 @@ class _Schedule(Struct):
         took = min(max(0, ended - began), self._interval())
         self.memory.rests_until = max(ended + took, self._earliest_start(began, ended))
 
-    def paced(self) -> bool:
+    def has_pace(self) -> bool:
         """Check whether a pace of cycles is configured. Without a pace, a cycle is held whenever it may be useful."""
         return "NEGOTIATOR_CYCLE_DELAY" in self.settings
 
     def _earliest_start(self, began: int, ended: int) -> int:
-        if not self.paced():
+        if not self.has_pace():
             return ended
         delay, least = map(self._setting, ("NEGOTIATOR_CYCLE_DELAY", "NEGOTIATOR_MIN_INTERVAL"))
         return max(ended + delay, began + least)
@@ -130,7 +130,7 @@ class _Schedule(Struct):
     def _is_requested(self) -> bool:
         if self.memory.rescheduled or not self._has_matchable_jobs():
             return self.memory.rescheduled
-        return self.state.cycle_requested > self._last_cycle()[0] if self.paced() else self._may_help()
+        return self.state.cycle_requested > self._last_cycle()[0] if self.has_pace() else self._may_help()
 
     def _interval_end(self) -> int | None:
         """Return when the interval ends, or None if no cycle is due, because no jobs wait and no slots are used."""
@@ -186,9 +186,9 @@ class CycleSchedules(Struct):
                 schedule.memory.appended = True
                 schedule.set_rest(began, ended)
 
-    def due(self, state: Manager, now: int) -> list[str]:
+    def due_negotiators(self, state: Manager, now: int) -> list[str]:
         """Return the negotiators whose cycle is due now, in order."""
-        return [schedule.name for schedule in self._schedules_at(state, now) if schedule.due(now)]
+        return [schedule.name for schedule in self._schedules_at(state, now) if schedule.is_due(now)]
 
     def next_due(self, state: Manager, now: int) -> int | None:
         """Return when the next cycle of any negotiator may be due."""
@@ -197,7 +197,7 @@ class CycleSchedules(Struct):
 
     def wait_for_cycle(self, state: Manager) -> bool:
         """Check whether any negotiator still has a useful cycle to hold."""
-        return any(schedule.waits() for schedule in self._schedules(state))
+        return any(schedule.has_future_cycle() for schedule in self._schedules(state))
 
     def _memory(self, name: str) -> _UnloggedFacts:
         return self._memories.setdefault(name, _UnloggedFacts())
@@ -221,6 +221,6 @@ class CycleSchedules(Struct):
             yield _Schedule(state, settings, name, self._memory(name), self.asleep)
 
 
-def paused(state: Queue, now: int) -> bool:
+def are_starts_paused(state: Queue, now: int) -> bool:
     """Check whether job starts are paused now because the machine failed to start jobs."""
     return now < state.paused_until

@@ -46,7 +46,7 @@ class SpinLimits(Struct):
         self.stopped = SHARE if reason else self.capped
         return False
 
-    def take(self, cores: float, reason: str, within_group: bool = False) -> None:
+    def count_match(self, cores: float, reason: str, within_group: bool = False) -> None:
         self.got += cores
         if not within_group:
             self.quota -= cores

@@ -19,11 +19,11 @@ from attrs import define, field, frozen
 
 from ..classad import ClassAd, Context, Expression, parse, unparse
 from ..classad.columns import ABSENT, INTEGER
-from ..classad.evidence import DYNAMIC_REFERENCES, integer_of, names_in
 from ..classad.function_registry import FUNCTIONS, FunctionInputs
 from ..classad.plans import Plan
 from ..classad.table import SlotTable
 from ..classad.tree import Literal
+from ..classad.value_evidence import DYNAMIC_REFERENCES, integer_of, names_in
 from ..events import Clause, Unmatched
 from ..ports.slot_ads import EXPECTED, PAIRS_WITH_TOTAL, Advertise, SlotAds, Snapshot, total_name
 from ..requests.autoclusters import Signature
@@ -160,7 +160,7 @@ class SlotAdTable:
     _cursors: tuple[int, int] = (-1, -1)
     """The numbers of slot changes and of matches that the rows include."""
 
-    def read(self) -> frozenset[str]:
+    def attributes_read(self) -> frozenset[str]:
         """Return the lower-case attributes that have a column because something may read them."""
         return frozenset(self._requested)
 
@@ -202,7 +202,7 @@ class SlotAdTable:
         changed, matched = state.slot_changes.since(last_change), state.slots_matched.since(last_match)
         return None if changed is None or matched is None else (changed, matched)
 
-    def follows(self, state: Manager) -> bool:
+    def can_update_from(self, state: Manager) -> bool:
         """Check whether the changes since the last update are known."""
         return self._changes(state) is not None
 
@@ -393,7 +393,7 @@ class SlotAdTable:
             return
         cpus = self.table.of_slots(CPUS, NO_JOB)
         if "slotweight" in columns:
-            cpus = np.where(self.table.missing("slotweight"), cpus, self.table.of_slots(_WEIGHT, NO_JOB))
+            cpus = np.where(self.table.slots_without("slotweight"), cpus, self.table.of_slots(_WEIGHT, NO_JOB))
         fit = np.isfinite(cpus) & (cpus >= 0)
         self.weights = np.where(fit, np.rint(np.where(fit, cpus, 0.0) * 1000), 1000).astype(np.int64)
         self._weight_stamp = stamp
@@ -431,8 +431,8 @@ def public_ads_of(
     state: Manager, caches: Caches, now: int, context: Context, requested: Iterable[str], advertise: Advertise
 ) -> SlotAdTable:
     """Return the table of the pool's current slots, which is cached with the state."""
-    known = caches.of(SlotAdTable)
-    if not known.follows(state) or known.table.stored_values > 20 * len(state.slots) + 200_000:
-        known = caches.renew(SlotAdTable)
+    known = caches.get(SlotAdTable)
+    if not known.can_update_from(state) or known.table.stored_values > 20 * len(state.slots) + 200_000:
+        known = caches.replace_with_empty(SlotAdTable)
     known.update(state, now, context, advertise(state, caches, now, context), requested)
     return known

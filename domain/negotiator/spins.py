@@ -103,7 +103,7 @@ class NegotiationCycle:
             pool, autoclusters, self.rules, self.accounts, self.matchmaker.ranks, state.configured, state.idle
         )
         self.concurrency = CycleLimits(state, pool, self.matchmaker.ranks, self.context)
-        reported = self.caches.of(ReportedRejections)
+        reported = self.caches.get(ReportedRejections)
         self.reasons = RejectionReasons(
             self.matchmaker, self.request_cache, self.requests, self.waiting, self.concurrency, reported
         )
@@ -111,7 +111,7 @@ class NegotiationCycle:
             self.max_matches = self.rules.most_matches
         self.promised = self._promised_cores()
         self.groups = GroupCycle(state, self.rules, self.accounts, self.total_cores, self.lightest_match, self.reasons)
-        self.groups.begin(self.waiting.using, self.promised)
+        self.groups.assign_group_quotas(self.waiting.using, self.promised)
         self.starts_left = remaining_starts(state)
         self.matchmaker.publish()
 
@@ -142,14 +142,14 @@ class NegotiationCycle:
             rules.tree.has_groups
             or rules.ignore_user_priorities
             or self.submitter_order
-            or any(self.accounts.of(name).floor > 0 for name in self.waiting.groups.single)
+            or any(self.accounts.account_of(name).floor > 0 for name in self.waiting.groups.single)
         )
 
     def _spin_by_groups(self) -> None:
         """Spin the pie. When no slot is left, reject the remaining submitters group by group."""
         waiting = self.waiting
         ignoring = self.rules.consider_preemption
-        single = [self.accounts.of(name) for name in (*waiting.groups.single, *self._running_submitters())]
+        single = [self.accounts.account_of(name) for name in (*waiting.groups.single, *self._running_submitters())]
         order = SubmitterOrder(waiting.groups, single, self.total_cores)
         pie = before = order.pie
         if not len(order) or (pie <= 0 and not ignoring):
@@ -172,15 +172,15 @@ class NegotiationCycle:
             self._spin(np.array(remaining, np.int64), False, WHOLE, first=False)
 
     def _waiting_account(self, name: str) -> CycleSubmitter:
-        account, row = self.accounts.of(name), self.waiting.row_of.get(name, -1)
-        account.idle = int(self.waiting.table["idle"][row]) if self.waiting.waits(name) else 0
+        account, row = self.accounts.account_of(name), self.waiting.row_of.get(name, -1)
+        account.idle = int(self.waiting.table["idle"][row]) if self.waiting.has_idle_jobs(name) else 0
         return account
 
     def _running_submitters(self) -> list[str]:
         if not self.rules.consider_preemption:
             return []
         using = self.waiting.in_record_order(name for name in self.waiting.using if self.state.submitters[name].slots)
-        return [name for name in using if not self.waiting.waits(name)]
+        return [name for name in using if not self.waiting.has_idle_jobs(name)]
 
     def _reject_remaining_groups(self, order: SubmitterOrder, pie: float) -> None:
         """Finish a spin as ``_reject_remaining`` does, but once for each group of equal priority."""
@@ -190,7 +190,7 @@ class NegotiationCycle:
         unserved: list[int] = []
         for members in order.remaining_groups(individuals):
             self._count_unserved(members, min(order.slice(members.key), pie), members.key.using)
-        for name in filter(self.waiting.waits, order.remaining_singles(individuals)):
+        for name in filter(self.waiting.has_idle_jobs, order.remaining_singles(individuals)):
             account, row, key = self._waiting_account(name), row_of[name], order.key_of(name)
             autocluster, autocluster_count = (int(table[name][row]) for name in ("autocluster", "autocluster_count"))
             cores = min(order.slice(key), pie)
@@ -236,7 +236,7 @@ class NegotiationCycle:
         self.participants = waiting.table.with_empty_rows(len(self.running), ("using", "name_order"))
         self.running_rows = {name: row for row, name in enumerate(self.running, count)}
         for name, row in self.running_rows.items():
-            self.participants.write_account(row, self.accounts.of(name))
+            self.participants.write_account(row, self.accounts.account_of(name))
         if self.submitter_order:
             last = len(self.submitter_order)
             keys = [(self.submitter_order.get(name, last), name) for name in waiting.names]
@@ -294,7 +294,7 @@ class NegotiationCycle:
 
     def _account(self, row: int) -> CycleSubmitter:
         after = row - len(self.waiting.table)
-        account = self.accounts.of(self.running[after] if after >= 0 else self.waiting.names[row])
+        account = self.accounts.account_of(self.running[after] if after >= 0 else self.waiting.names[row])
         account.idle = int(self.participants["idle"][row])
         return account
 
@@ -391,7 +391,7 @@ class NegotiationCycle:
         rejected = set(exhausted)
         limited = False
         stopped.pop((account.name, -1), None)
-        for cluster, proc, number in self.requests.of(account.name, rejected):
+        for cluster, proc, number in self.requests.requests_of_submitter(account.name, rejected):
             over = limits.got >= limits.limit
             if over and not (ignoring and matchmaker.claimed.has_rank_preemption):
                 stopped[account.name, -1] = limits.capped
@@ -406,16 +406,16 @@ class NegotiationCycle:
                 stopped[account.name, -1] = RUNNING
                 return limited
             self.jobs_considered += 1
-            job_limits = self.concurrency.of(number, cluster, proc)
-            if job_limits is not None and not job_limits.fits():
+            job_limits = self.concurrency.limits_of_job(number, cluster, proc)
+            if job_limits is not None and not job_limits.has_room():
                 self._reject(account, number, rejected, exhausted, CONCURRENCY)
                 continue
             if self.request_cache.find_exhausted(number, cluster, proc) is not None:
                 self._reject(account, number, rejected, exhausted, "")
                 continue
-            request = self.request_cache.of(number, cluster, proc, account)
+            request = self.request_cache.request_of_job(number, cluster, proc, account)
             request.limits = job_limits
-            choice = matchmaker.best(request, account, cluster, proc, limits, over)
+            choice = matchmaker.best_slot(request, account, cluster, proc, limits, over)
             if choice is not None:
                 self.requests.record_match(cluster, proc)
                 self.starts_left -= 1

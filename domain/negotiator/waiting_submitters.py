@@ -60,10 +60,10 @@ class SubmitterTable:
     def with_empty_rows(self, count: int, changing: Iterable[str]) -> SubmitterTable:
         """Return these rows followed by ``count`` empty rows, with copies of the columns that will change."""
         if count:
-            return self.of(slice(None), count)
+            return self.select_rows(slice(None), count)
         return SubmitterTable(self._columns | {name: self._columns[name].copy() for name in changing})
 
-    def of(self, rows: RowNumbers | slice, count: int) -> SubmitterTable:
+    def select_rows(self, rows: RowNumbers | slice, count: int) -> SubmitterTable:
         """Return the rows with these numbers, followed by ``count`` empty rows."""
         ends: dict[str, Column] = {name: np.zeros(count, dtype) for name, dtype in _COLUMNS.items()}
         return SubmitterTable({name: np.concatenate([self._columns[name][rows], end]) for name, end in ends.items()})
@@ -100,7 +100,7 @@ class WaitingSubmitters:
         self._cursors = -1, -1
         self._configured, self._restarts = configured, restarts
 
-    def follow(self, state: Manager, queues: IdleQueues, accounts: CycleSubmitters) -> None:
+    def update_to_state(self, state: Manager, queues: IdleQueues, accounts: CycleSubmitters) -> None:
         """Update the table to the state.
 
         :param accounts: the submitters' current accounts
@@ -118,7 +118,7 @@ class WaitingSubmitters:
         if self._sorted_names < len(self.names):
             self._sort_names()
         for name in self.changing:
-            self.table.write_account(self.row_of[name], accounts.of(name))
+            self.table.write_account(self.row_of[name], accounts.account_of(name))
 
     def _changed(self, state: Manager) -> dict[str, None] | None:
         last_change, last_rejection = self._cursors
@@ -170,7 +170,7 @@ class WaitingSubmitters:
         waits = queue is not None and since > 0
         ages = record is not None and (uses_slots or record.priority != LEAST_PRIORITY or bool(record.leases))
         _update_set(self.changing, name, waits and ages)
-        self.groups.leave(name)
+        self.groups.remove_submitter(name)
         if queue is None or not waits:
             return
         autoclusters = list(queue.groups)
@@ -182,7 +182,7 @@ class WaitingSubmitters:
         table["autocluster"][row] = autoclusters[0] if len(autoclusters) == 1 else -1
         table["autocluster_count"][row] = len(autoclusters) if min(autoclusters) >= 0 else -1
         table["reason"][row] = -1
-        account = accounts.of(name)
+        account = accounts.account_of(name)
         if name not in self.changing:
             table.write_account(row, account)
         if name in self.changing or account.floor > 0 or min(autoclusters) < 0:
@@ -192,7 +192,7 @@ class WaitingSubmitters:
                 int(table["autocluster"][row]),
                 PriorityKey(account.priority, account.using, account.ceiling),
             )
-            self.groups.join(name, key, queue.idle, len(autoclusters), autocluster)
+            self.groups.add_submitter(name, key, queue.idle, len(autoclusters), autocluster)
 
     def _add(self, name: str) -> int:
         if len(self.names) == len(self.table):
@@ -203,7 +203,7 @@ class WaitingSubmitters:
 
     def _make_room(self) -> None:
         waiting_rows = np.flatnonzero(self.table["first_submission"])
-        self.table, self._order = self.table.of(waiting_rows, len(waiting_rows) + 16), None
+        self.table, self._order = self.table.select_rows(waiting_rows, len(waiting_rows) + 16), None
         self.names = [self.names[row] for row in waiting_rows.tolist()]
         self.row_of = {name: row for row, name in enumerate(self.names)}
         self._sorted_names = min(self._sorted_names, len(self.names))
@@ -224,7 +224,7 @@ class WaitingSubmitters:
         """Return the submitters whose logged priority may be out of date, in the order of their records."""
         return self.in_record_order({*self.using, *self.changing, *queues.local_cluster_counts})
 
-    def waits(self, name: str) -> bool:
+    def has_idle_jobs(self, name: str) -> bool:
         row = self.row_of.get(name)
         return row is not None and bool(self.table["first_submission"][row])
 
@@ -255,6 +255,6 @@ def _update_set(names: dict[str, None], name: str, is_in: bool) -> None:
 
 def waiting_submitters(state: Manager, caches: Caches, accounts: CycleSubmitters) -> WaitingSubmitters:
     """Return the submitters in this state that have idle jobs, up to date."""
-    waiting = caches.of(WaitingSubmitters)
-    waiting.follow(state, idle_queues(state, caches), accounts)
+    waiting = caches.get(WaitingSubmitters)
+    waiting.update_to_state(state, idle_queues(state, caches), accounts)
     return waiting

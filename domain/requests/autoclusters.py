@@ -38,8 +38,8 @@ _SLOT_EXPRESSIONS = ("Start", "Requirements", "WithinResourceLimits", "Rank", "S
 
 def autoclusters_of(state: Manager, caches: Caches) -> Autoclusters:
     """Return the autoclusters of a negotiator's state, up to date."""
-    autoclusters = caches.of(Autoclusters)
-    autoclusters.follow(state)
+    autoclusters = caches.get(Autoclusters)
+    autoclusters.process_changes(state)
     return autoclusters
 
 
@@ -108,10 +108,10 @@ class Autoclusters:
         self._words: list[frozenset[str]] = []
         self._of_cluster_words: dict[int, tuple[Cluster, int, frozenset[str]]] = {}
 
-    def follow(self, state: Manager) -> None:
+    def process_changes(self, state: Manager) -> None:
         """Process changes of the attributes that slots and the negotiator read."""
         if len(self._numbers) > _MAX_ENDED + 2 * state.idle:
-            self._forget()
+            self._discard_all()
         old_counts = len(self._conditions), self._renewed
         changed_slots = state.slot_ad_changes.since(self._seen)
         self._seen = state.slot_ad_changes.total
@@ -176,16 +176,16 @@ class Autoclusters:
                 self.whole = False
         if names.keys() != self.names.keys():
             self.names = names
-            self._forget()
+            self._discard_all()
 
-    def _forget(self) -> None:
+    def _discard_all(self) -> None:
         for cache in (self._of_cluster, self._differing, self._known, self._numbers, self._columns):
             cache.clear()
         self._of_cluster_words.clear()
         self._words.clear()
         self.generation += 1
 
-    def drop(self, number: int) -> None:
+    def discard_cluster(self, number: int) -> None:
         """Discard a cluster that has left the queue."""
         for cache in (self._of_cluster, self._differing, self._columns, self._of_cluster_words):
             cache.pop(number, None)
@@ -243,7 +243,7 @@ class Autoclusters:
             return cached[2]
         differing = self._differing.get(cluster.id)
         if differing is not None and differing.columns is not None and differing.is_current(cluster):
-            own_values = cluster.variants.of(proc)
+            own_values = cluster.variants.attributes_of_proc(proc)
             values = tuple([own_values[name] for name in differing.columns])
             signature = differing.signatures.get(values)
             if signature is None:
@@ -260,7 +260,9 @@ class Autoclusters:
             self._of_cluster[cluster.id] = (cluster, edits, signature)
             return signature
         columns = tuple(spellings[name] for name in sorted(relevant_names & spellings.keys()))
-        is_stable = is_stable and all(_is_literal_text(cluster.variants.of(proc)[name]) for name in columns)
+        is_stable = is_stable and all(
+            _is_literal_text(cluster.variants.attributes_of_proc(proc)[name]) for name in columns
+        )
         determined = is_stable and self._all_plain(cluster, columns)
         self._differing[cluster.id] = _DifferingCluster(cluster, edits, columns if determined else None)
         return signature
@@ -272,7 +274,7 @@ class Autoclusters:
         return all(map(_is_literal_text, texts))
 
     def _find(self, cluster: Cluster, proc: int) -> tuple[Signature, set[str]]:
-        return self.signature_of({**cluster.ad, **cluster.variants.of(proc), **cluster.changes(proc)})
+        return self.signature_of({**cluster.ad, **cluster.variants.attributes_of_proc(proc), **cluster.changes(proc)})
 
     def signature_of(self, texts: Mapping[str, str]) -> tuple[Signature, set[str]]:
         """Return the signature of a job with this ad, and the lower-case names of attributes that may affect it."""

@@ -127,7 +127,7 @@ class IdleJobs(Struct, eq=False):
             if next_entry is not None:
                 heapq.heappush(started_groups, (next_entry, autocluster, remaining))
 
-    def add(self, autocluster: int, entry: Entry, idle: int) -> IdleJobGroup:
+    def add_jobs(self, autocluster: int, entry: Entry, idle: int) -> IdleJobGroup:
         """Add jobs to the group of their autocluster."""
         group = self.groups.get(autocluster)
         if group is None:
@@ -141,7 +141,7 @@ class IdleJobs(Struct, eq=False):
         self._update_first_entry(group, old_first)
         return group
 
-    def discard(self, group: IdleJobGroup, entry: Entry, idle: int) -> None:
+    def remove_jobs(self, group: IdleJobGroup, entry: Entry, idle: int) -> None:
         """Remove jobs that no longer wait for a slot."""
         old_first = group.entries[0]
         group.entries.remove(entry)
@@ -201,7 +201,7 @@ class IdleQueues:
         self._submissions: dict[int, int] = {}
         self._submitted = 0
 
-    def follow(self, state: Queue, autoclusters: Autoclusters) -> None:
+    def process_changes(self, state: Queue, autoclusters: Autoclusters) -> None:
         """Process changes of the queue and of the significant attributes."""
         changed_jobs = state.job_changes.since(self._processed_changes)
         if changed_jobs is None or self._generation != autoclusters.generation:
@@ -234,7 +234,7 @@ class IdleQueues:
             cluster_entries.queue.unreported |= dict.fromkeys(group.autocluster for group in groups)
 
     def _remove_cluster(self, number: int, autoclusters: Autoclusters) -> None:
-        autoclusters.drop(number)
+        autoclusters.discard_cluster(number)
         self._submissions.pop(number, None)
         if number in self.local:
             self._set_local(number, self.local[number], waits=False)
@@ -290,9 +290,9 @@ class IdleQueues:
             number = autoclusters.number(autoclusters.signature(cluster, cluster.next_idle()))
             entry = (priorities(cluster, 0), cluster.id, _ALL)
             autocluster = number if autoclusters.uniform(cluster) else ~cluster.id
-            cluster_entries.entries[_ALL] = cluster_entries.queue.add(autocluster, entry, idle), entry
+            cluster_entries.entries[_ALL] = cluster_entries.queue.add_jobs(autocluster, entry, idle), entry
         elif old_entry is not None and not idle:
-            cluster_entries.queue.discard(*old_entry, cluster_entries.idle)
+            cluster_entries.queue.remove_jobs(*old_entry, cluster_entries.idle)
             del cluster_entries.entries[_ALL]
         elif old_entry is not None:
             old_entry[0].idle += idle - cluster_entries.idle
@@ -303,16 +303,16 @@ class IdleQueues:
         idle = cluster.status[proc] == IDLE
         if old_entry is None and idle:
             entry = (priorities(cluster, proc), cluster.id, proc)
-            group = cluster_entries.queue.add(autoclusters.number(autoclusters.signature(cluster, proc)), entry, 1)
+            group = cluster_entries.queue.add_jobs(autoclusters.number(autoclusters.signature(cluster, proc)), entry, 1)
             cluster_entries.entries[proc] = group, entry
         elif old_entry is not None and not idle:
-            cluster_entries.queue.discard(*old_entry, 1)
+            cluster_entries.queue.remove_jobs(*old_entry, 1)
             del cluster_entries.entries[proc]
 
     def _withdraw(self, cluster_entries: _ClusterEntries) -> None:
         idle = cluster_entries.idle if cluster_entries.has_one_entry else 1
         for group, entry in cluster_entries.entries.values():
-            cluster_entries.queue.discard(group, entry, idle)
+            cluster_entries.queue.remove_jobs(group, entry, idle)
         cluster_entries.entries.clear()
         self._update_counts(cluster_entries, 0, None)
 
@@ -349,8 +349,8 @@ def idle_queues(state: Manager, caches: Caches) -> IdleQueues:
 
 def queues_of(state: Queue, caches: Caches, autoclusters: Autoclusters) -> IdleQueues:
     """Return an access point's queues, up to date. The autoclusters come from the negotiator."""
-    queues = caches.of(IdleQueues)
-    queues.follow(state, autoclusters)
+    queues = caches.get(IdleQueues)
+    queues.process_changes(state, autoclusters)
     return queues
 
 

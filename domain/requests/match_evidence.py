@@ -7,18 +7,18 @@ from typing import NamedTuple
 
 from ..classad import UNDEFINED, ClassAd, Context, Expression, unparse
 from ..classad.analysis import references_or_empty
-from ..classad.evidence import evidence_text
 from ..classad.scalar import evaluator_of_several
 from ..classad.tree import Literal
+from ..classad.value_evidence import evidence_text
 from ..events import EvaluationRecorded
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.cluster import Cluster
 from .autoclusters import Signature
 
 
 def job_ad(cluster: Cluster, proc: int) -> ClassAd:
     """Return a job's ad for matching."""
-    return ad_of(cluster.attributes(proc))
+    return ad_from_attributes(cluster.attributes(proc))
 
 
 class RequirementsNames(NamedTuple):
@@ -29,7 +29,7 @@ class RequirementsNames(NamedTuple):
     slot_names: tuple[str, ...]
 
     @classmethod
-    def of(cls, job: ClassAd) -> RequirementsNames:
+    def read_by_job(cls, job: ClassAd) -> RequirementsNames:
         """Return the names that a job's Requirements read."""
         requirements = job["Requirements"]
         references = references_or_empty(requirements, job)
@@ -63,7 +63,7 @@ class RequirementsNamesCache(dict[Signature, RequirementsNames]):
         if form not in self._by_form:
             if len(self._by_form) >= self.MAX_ENTRIES:
                 self._by_form.clear()
-            self._by_form[form] = expressions, RequirementsNames.of(job)
+            self._by_form[form] = expressions, RequirementsNames.read_by_job(job)
         return self._by_form[form][1]
 
 
@@ -75,7 +75,7 @@ def match_evidence(
     :param why: the event's first fields
     :param reads: the names that the Requirements read, if they are known
     """
-    reads = reads or RequirementsNames.of(job)
+    reads = reads or RequirementsNames.read_by_job(job)
     values = {f"MY.{name}": text for name, text in _values(job, reads.job_names, slot, context)}
     values |= {f"TARGET.{name}": text for name, text in _values(slot, reads.slot_names, job, context) if name in slot}
     return EvaluationRecorded(*why, "Requirements", reads.text, "true", values)

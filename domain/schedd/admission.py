@@ -17,7 +17,7 @@ from ..decision.draft import Draft, answer, job_id, ranges
 from ..events import Ad, JobsTransformed, Procs, SubmissionRefused
 from ..ports.messages import ShowHost
 from ..ports.stimuli import Submit
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.job_ad import quoted, seconds
 from ..state.proc_ads import pack
 from ..state.state import AccessPoint
@@ -29,7 +29,7 @@ from .schedd_ad import schedd_ad
 from .submit_policy import Columns, JobGroup, Judge, SubmitRefusal, TransformStep, decide, merge_results, submit_policy
 
 
-class Accepted(Struct, frozen=True):
+class Admission(Struct, frozen=True):
     """An accepted submission. ``log_transforms`` logs the changes by transforms. Call it only when nothing else can
     reject the submission, because logged changes cannot be withdrawn."""
 
@@ -42,7 +42,7 @@ class Accepted(Struct, frozen=True):
 COMMIT_FAILED = "Failed to commit job submission into the queue."
 
 
-def admit_submission(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Accepted | None:
+def admit_submission(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Admission | None:
     """Return the accepted submission. If it is rejected, answer the command and return None."""
     state = draft.state
     limit = exceeded_limit(state, command.user, 0 if has_factory(command.ad) else command.count)
@@ -61,10 +61,12 @@ def admit_submission(draft: Draft[AccessPoint], command: Submit, number: int, co
         command = replace(command, ad={name: text for name, text in command.ad.items() if name not in secure})
         columns = {name: texts for name, texts in columns.items() if name not in secure}
         command = replace(command, columns=pack(columns))
-    return _judge_submission(draft, command, number, columns) if submit_policy(settings) else Accepted(command, columns)
+    return (
+        _judge_submission(draft, command, number, columns) if submit_policy(settings) else Admission(command, columns)
+    )
 
 
-def _judge_submission(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Accepted | None:
+def _judge_submission(draft: Draft[AccessPoint], command: Submit, number: int, columns: Columns) -> Admission | None:
     judge = submission_judge(
         draft.state, draft.send(ShowHost()), draft.context, draft.now, number, command.user, command.ad, columns
     )
@@ -83,7 +85,7 @@ def _judge_submission(draft: Draft[AccessPoint], command: Submit, number: int, c
             evidence = record_evaluations(draft, applied, "JOB_TRANSFORM_")
             draft.emit(JobsTransformed(*draft.header("submitted"), number, **fields, evidence=evidence))
 
-    return Accepted(replace(command, ad=ad, columns=packed), after, decided.warnings, log_transforms)
+    return Admission(replace(command, ad=ad, columns=packed), after, decided.warnings, log_transforms)
 
 
 def submission_judge(
@@ -108,7 +110,7 @@ def submission_judge(
         state.settings,
         schedd_ad(state, host),
         context,
-        ad_of({**visible, **own}),
+        ad_from_attributes({**visible, **own}),
         {name.lower(): name for name in (*ad, *columns)},
         state.dialect.transforms_see_all_attributes,
     )

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from ..classad import ClassAd, symmetric_match
-from ..classad.evidence import truth_of
+from ..classad.value_evidence import truth_of
 from ..concurrency_limits import LIMITS
 from ..decision.draft import Draft, job_id, ranges
 from ..events import Ad, JobSignalled
@@ -20,7 +20,7 @@ from ..ports.stimuli import ActivateClaim, DeactivateClaim, ReleaseClaim, Reques
 from ..requests.autoclusters import Signature, slot_attribute_words
 from ..requests.idle_jobs import remaining_starts, waiting_jobs
 from ..requests.match_evidence import RequirementsNamesCache, job_ad, match_evidence
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import hold_reason, vacate_reason
 from ..state.job_limits import job_concurrency_limits
@@ -119,7 +119,7 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, previous_cluster: int) -> 
     while next_job := None if no_room else _next_job(draft, slot):
         cluster, proc, job, signature = next_job
         if cluster.id != previous_cluster:
-            reads = draft.caches.of(RequirementsNamesCache).find(signature, job())
+            reads = draft.caches.get(RequirementsNamesCache).find(signature, job())
             slot_ad = draft.send(ShowAd(slot, slot_attribute_words(signature)))
             draft.emit(match_evidence(draft.header("negotiated"), draft.context, job(), slot_ad, reads))
         if activate(draft, slot, cluster, proc):
@@ -166,7 +166,7 @@ def _wants_grace(draft: Draft[AccessPoint], activation: Activation) -> bool:
     grace = (
         None
         if condition is None
-        else truth_of(condition, ad_of(cluster.attributes(activation.proc)), None, draft.context)
+        else truth_of(condition, ad_from_attributes(cluster.attributes(activation.proc)), None, draft.context)
     )
     return draft.state.settings.get("GRACEFULLY_REMOVE_JOBS", "true").lower() != "false" if grace is None else grace
 
@@ -243,7 +243,7 @@ def fits_slot(
 
     :param version: the version of the slot's own ad
     """
-    results = draft.caches.of(_FitCache)
+    results = draft.caches.get(_FitCache)
     key = (signature, slot, version, draft.now // 1_000_000)
     fit = results.get(key)
     if fit is None:

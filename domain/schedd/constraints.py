@@ -9,7 +9,7 @@ from msgspec import Struct, field
 from ..classad import ERROR, UNDEFINED, ClassAd, Context, EvaluationError, Expression
 from ..classad.allowance import Allowance
 from ..classad.matching import is_satisfied
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 
 MIN_JOBS_FOR_COLUMNS = 500
@@ -116,7 +116,7 @@ def _job_ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, Clas
             shared_parts = shared[cohort] = _shared_ad(cluster, proc)
         parent, varying = shared_parts
         ad = ClassAd(chained=parent)
-        varying_texts = cluster.variants.of(proc) if varying else {}
+        varying_texts = cluster.variants.attributes_of_proc(proc) if varying else {}
         for name in varying:
             parsed = parse_cached(varying_texts[name]) if varying_texts[name] else None
             if parsed is not None:
@@ -133,7 +133,7 @@ def _shared_ad(cluster: Cluster, proc: int) -> tuple[ClassAd, tuple[str, ...]]:
     names = cluster.variants.names
     varying = tuple(name for name in names if name not in changes and name.lower() not in changed_names)
     texts = {name: text for name, text in cluster.ad.items() if name not in names}
-    return ad_of({**texts, **changes}), varying
+    return ad_from_attributes({**texts, **changes}), varying
 
 
 def meets_condition(condition: Expression, job: ClassAd, context: Context) -> bool:

@@ -14,10 +14,10 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from ..classad import EvaluationError, unparse
-from ..classad.evidence import truth_of, value_text, values_read
+from ..classad.value_evidence import truth_of, value_text, values_read
 from ..decision.draft import Draft
 from ..events import JobExited
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import COOL_DOWNS, EXPIRATION, ad_at_exit, parse_int
 from ..state.pool_settings import schedd_seconds
@@ -32,7 +32,7 @@ def cool_down(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) ->
     setting = parse_cached(draft.state.settings.get("SYSTEM_ON_VACATE_COOL_DOWN", "") or "undefined")
     if setting is None:
         return None
-    ad = ad_of(ad_at_exit(cluster.attributes(exited.proc), exited) | exited.changes)
+    ad = ad_from_attributes(ad_at_exit(cluster.attributes(exited.proc), exited) | exited.changes)
     try:
         value = setting.evaluate(ad, None, draft.context)
     except EvaluationError:
@@ -53,7 +53,9 @@ def _cool_down_after_failure(draft: Draft[AccessPoint], cluster: Cluster, exited
     disabled = parse_cached(cluster.requested_value(exited.proc, "DisableCoolDown") or "false")
     if not exited.code or seconds <= 0:
         return None
-    if disabled is not None and truth_of(disabled, ad_of(cluster.attributes(exited.proc)), None, draft.context):
+    if disabled is not None and truth_of(
+        disabled, ad_from_attributes(cluster.attributes(exited.proc)), None, draft.context
+    ):
         return None
     return _with_cool_down(draft, cluster, exited, seconds)
 

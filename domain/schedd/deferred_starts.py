@@ -8,7 +8,7 @@ from ..decision.draft import Draft, ranges
 from ..events import JobDue, JobExecuting, JobExited, JobSignalled
 from ..ports.messages import EndJob, ShowSlot
 from ..ports.stimuli import ActivationEnded
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.records import Activation
 from ..state.state import AccessPoint
 from ..units import SECOND
@@ -41,7 +41,7 @@ def _has_missed_time(draft: Draft[AccessPoint], activation: Activation) -> bool:
         return False
     cluster = draft.state.clusters[activation.cluster]
     lateness = draft.now // SECOND - activation.deferred // SECOND
-    return lateness > deferral_window(ad_of(cluster.attributes(activation.proc)), draft.context)
+    return lateness > deferral_window(ad_from_attributes(cluster.attributes(activation.proc)), draft.context)
 
 
 def _hold_late_job(draft: Draft[AccessPoint], activation: Activation) -> None:

@@ -18,7 +18,7 @@ from ..classad import EvaluationError
 from ..decision.draft import Draft, ranges
 from ..events import Ad, JobExited, JobsEdited
 from ..ports.messages import ShowAutoclusters
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import ON_EVICT, Cluster
 from ..state.job_ad import ad_at_exit
 from ..state.state import AccessPoint
@@ -47,7 +47,7 @@ def apply_evict_transforms(draft: Draft[AccessPoint], cluster: Cluster, exited: 
     for name in _transform_names(cluster, proc):
         ad = ad_at_exit(cluster.attributes(proc), exited) | run_changes
         transform = _parse_transform(name, cluster.requested_value(proc, f"{BODY_PREFIX}{name}"))
-        job = SubmittedJob(ad_of(ad), {}, ad)
+        job = SubmittedJob(ad_from_attributes(ad), {}, ad)
         if transform is None or not transform.is_for(job, draft.context):
             continue
         try:
@@ -68,7 +68,7 @@ def apply_evict_transforms(draft: Draft[AccessPoint], cluster: Cluster, exited: 
 def _transform_names(cluster: Cluster, proc: int) -> list[str]:
     names = parse_cached(cluster.requested_value(proc, ON_EVICT) or "undefined")
     try:
-        value = None if names is None else names.evaluate(ad_of(cluster.attributes(proc)), None)
+        value = None if names is None else names.evaluate(ad_from_attributes(cluster.attributes(proc)), None)
     except EvaluationError:
         value = None
     return re.split(r"[,\s]+", value.strip()) if isinstance(value, str) and value.strip() else []
@@ -77,7 +77,7 @@ def _transform_names(cluster: Cluster, proc: int) -> list[str]:
 def _parse_transform(name: str, text: str) -> Transform | None:
     transform = parse_cached(text or "undefined")
     try:
-        lines = None if transform is None else transform.evaluate(ad_of({}), None)
+        lines = None if transform is None else transform.evaluate(ad_from_attributes({}), None)
         return read_transform(name, lines.replace(_SEPARATOR, "\n")) if isinstance(lines, str) else None
     except (EvaluationError, TransformError):
         return None

@@ -14,7 +14,7 @@ from ..classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError, par
 from ..classad.unparse import unparse_old
 from ..decision.draft import Draft, ranges
 from ..events import Ad
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.cluster import Cluster
 from ..state.job_ad import EXPANDED, hold_reason, parse_int
 from ..state.state import AccessPoint
@@ -73,11 +73,13 @@ def expand_for_slot(
     """Return the changes to a job's ad from a slot's ad, or hold the job and return None if the slot lacks a value. The
     ads of jobs without ``$$()`` are not built."""
     edited = cluster.changes(proc) if cluster.edit_count else {}
-    if not any("$$(" in text for ad in (cluster.ad, cluster.variants.of(proc), edited) for text in ad.values()):
+    if not any(
+        "$$(" in text for ad in (cluster.ad, cluster.variants.attributes_of_proc(proc), edited) for text in ad.values()
+    ):
         return {}
     job = cluster.attributes(proc)
     try:
-        return expand(job, ad_of(job), ad_of(slot()), draft.context)
+        return expand(job, ad_from_attributes(job), ad_from_attributes(slot()), draft.context)
     except CannotExpandError as error:
         hold = hold_reason(StopReason(0, 0, str(error)))
         hold["NumSystemHolds"] = str(parse_int(job.get("NumSystemHolds", "")) + 1)

@@ -15,7 +15,7 @@ from ..classad.matching import is_satisfied
 from ..decision.draft import Draft
 from ..events import Ad, ClusterEvent, FactoryTransitioned, JobsMaterialized, PoolConfigured
 from ..ports.stimuli import Selection
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.cluster import Cluster, Factory
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.state import AccessPoint
@@ -91,7 +91,7 @@ def _limit_value(draft: Draft[AccessPoint], cluster: Cluster, factory: Factory, 
     text = factory.changes.get(name) or cluster.ad.get(name, "")
     if text.isdecimal():
         return int(text)
-    return integer_attribute(ad_of({**cluster.ad, **factory.changes}), name, draft.context)
+    return integer_attribute(ad_from_attributes({**cluster.ad, **factory.changes}), name, draft.context)
 
 
 # Commands
@@ -114,7 +114,7 @@ def _meets_constraint(draft: Draft[AccessPoint], cluster: Cluster, constraint: E
     if constraint is None:
         return True
     try:
-        return is_satisfied(constraint.evaluate(ad_of(factory_ad(cluster)), None, draft.context))
+        return is_satisfied(constraint.evaluate(ad_from_attributes(factory_ad(cluster)), None, draft.context))
     except EvaluationError:
         return False
 

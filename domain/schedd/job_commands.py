@@ -69,7 +69,7 @@ def selected_jobs(draft: Draft[AccessPoint], selection: Selection) -> list[tuple
         if members:
             selected.append((cluster, members))
     if constraint is not None:
-        procs_of = select_matching(constraint, selected, draft.context, draft.caches.of(EvaluationBudget))
+        procs_of = select_matching(constraint, selected, draft.context, draft.caches.get(EvaluationBudget))
         selected = [(cluster, members) for (cluster, _), members in zip(selected, procs_of, strict=True) if members]
     return selected
 

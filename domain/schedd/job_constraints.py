@@ -15,9 +15,9 @@ import numpy as np
 
 from ..classad import ClassAd, Context, Expression
 from ..classad.columns import ABSENT, INTEGER, Integers, Kinds
-from ..classad.evidence import CALL, DYNAMIC_REFERENCES, names_in
 from ..classad.survey import SCOPE_LEAVERS
 from ..classad.table import SlotTable
+from ..classad.value_evidence import CALL, DYNAMIC_REFERENCES, names_in
 from ..state.caches import parse_cached
 from ..state.cluster import Cluster
 from ..state.proc_ads import unpack

@@ -19,14 +19,14 @@ from msgspec import Struct
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
 from ..classad.analysis import clauses, references_or_empty
-from ..classad.evidence import integer_of
 from ..classad.matching import is_satisfied
 from ..classad.next_change import POLL, next_change
 from ..classad.tree import Literal
+from ..classad.value_evidence import integer_of
 from ..decision.draft import Draft, ranges
 from ..events import JobsDeferred
 from ..ports.stimuli import ScheduleJobs
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import IDLE, Cluster
 from ..state.job_ad import DEFERRAL_TIME, hold_reason, parse_int
 from ..state.state import AccessPoint
@@ -94,7 +94,7 @@ def _string_value(draft: Draft[AccessPoint], cluster: Cluster, proc: int, text: 
         value = parsed.value
     else:
         try:
-            value = parsed.evaluate(ad_of(cluster.attributes(proc)), None, draft.context)
+            value = parsed.evaluate(ad_from_attributes(cluster.attributes(proc)), None, draft.context)
         except EvaluationError:
             return None
     return value if isinstance(value, str) else None
@@ -114,7 +114,7 @@ def schedule_jobs(draft: Draft[AccessPoint], stimulus: ScheduleJobs) -> None:
 
 def is_time_past(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> bool:
     """Check whether a job has no start time, or its start time and window are past."""
-    last_second = last_start_second(ad_of(cluster.attributes(proc)), draft.context)
+    last_second = last_start_second(ad_from_attributes(cluster.attributes(proc)), draft.context)
     return last_second is None or draft.now // SECOND > last_second
 
 
@@ -148,7 +148,7 @@ def deferred_start_at(cluster: Cluster, proc: int, instant: int, zone: tzinfo) -
     """Return ``deferred_start`` for a job that is activated at the given time."""
     if not cluster.requested_value(proc, DEFERRAL_TIME):
         return 0
-    ad = ad_of(cluster.attributes(proc))
+    ad = ad_from_attributes(cluster.attributes(proc))
     context = Context(now=instant // SECOND, seed=instant // SECOND, timezone=zone)
     time, now = integer_attribute(ad, DEFERRAL_TIME, context), instant // SECOND
     if time is None or time <= 0:
@@ -174,7 +174,7 @@ def unmatchable_until(cluster: Cluster, proc: int, now: int, zone: tzinfo) -> Sl
     requirements = cluster.requested_value(proc, "Requirements")
     if not clock_clauses(requirements):
         return None
-    return clauses_false_until(requirements, ad_of(cluster.attributes(proc)), now, zone)
+    return clauses_false_until(requirements, ad_from_attributes(cluster.attributes(proc)), now, zone)
 
 
 def clauses_false_until(requirements: str, ad: ClassAd, now: int, zone: tzinfo) -> Sleep | None:

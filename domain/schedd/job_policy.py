@@ -12,12 +12,12 @@ from functools import cache
 from msgspec import Struct, field
 
 from ..classad import ClassAd, EvaluationError, unparse
-from ..classad.evidence import integer_of, truth_of, value_text, values_read
 from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
+from ..classad.value_evidence import integer_of, truth_of, value_text, values_read
 from ..decision.draft import Draft
 from ..events import Ad, JobExited
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import ad_at_exit, hold_reason, quoted, vacate_reason
 from ..state.state import AccessPoint
@@ -86,7 +86,9 @@ class ExitDecision(Struct, frozen=True):
 
 def exit_decision(draft: Draft[AccessPoint], cluster: Cluster, exited: JobExited) -> ExitDecision:
     """Evaluate the policy of a job that has exited."""
-    ad = cache(lambda: ad_of(ad_at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited)))
+    ad = cache(
+        lambda: ad_from_attributes(ad_at_exit(with_run_time(cluster.attributes(exited.proc), draft.now), exited))
+    )
     if has_policies(draft.state, cluster):
         decision = periodic_policy.policy_at_end(draft, cluster, exited.proc, cluster.status_of(exited.proc), ad())
         if decision is not None:
@@ -132,4 +134,6 @@ def constant_leave_in_queue(cluster: Cluster, proc: int) -> PolicyValue | None:
 
 def leave_in_queue(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> PolicyValue:
     """Return whether an ended job stays in the queue."""
-    return _policy_value(draft, cluster, proc, LEAVE_ATTRIBUTE, False, lambda: ad_of(cluster.attributes(proc)))
+    return _policy_value(
+        draft, cluster, proc, LEAVE_ATTRIBUTE, False, lambda: ad_from_attributes(cluster.attributes(proc))
+    )

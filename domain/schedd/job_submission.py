@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from ..classad import EvaluationError
-from ..classad.evidence import integer_of
+from ..classad.value_evidence import integer_of
 from ..decision.draft import Draft, Refusal, answer, ranges
 from ..events import Ad, ClusterSubmitted
 from ..ports.messages import OpenAccount
 from ..ports.stimuli import Submit
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import HOLD_ATTRIBUTES, count_hold, quoted, seconds, unquoted
 from ..state.proc_ads import pack, unpack
@@ -75,7 +75,9 @@ def _group_name(draft: Draft[AccessPoint], command: Submit, text: str, columns: 
                 "but all of them must have the same submitter: submit them separately"
             )
         try:
-            value = parsed.evaluate(ad_of({**command.ad, "Owner": quoted(command.user)}), None, draft.context)
+            value = parsed.evaluate(
+                ad_from_attributes({**command.ad, "Owner": quoted(command.user)}), None, draft.context
+            )
         except EvaluationError:
             return ""
     if not isinstance(value, str):
@@ -111,7 +113,7 @@ def hold_jobs_with_large_input(draft: Draft[AccessPoint], cluster: Cluster) -> N
 
 
 def _large_input_hold(draft: Draft[AccessPoint], cluster: Cluster, proc: int, setting: str) -> Ad:
-    ad = ad_of(cluster.attributes(proc))
+    ad = ad_from_attributes(cluster.attributes(proc))
     trees = (parse_cached(text) for text in (_JOB_LIMIT, setting, _INPUT_SIZE))
     job_max, pool_max, size = (None if tree is None else integer_of(tree, ad, None, draft.context) for tree in trees)
     limit = pool_max if job_max is None else job_max

@@ -157,7 +157,7 @@ class TransformMacros(Macros):
         if not key.startswith("my."):
             return super().value(name)
         parsed = self.job.ad.get(key[3:])
-        from ..classad.evidence import value_text  # imported late: few submissions are transformed
+        from ..classad.value_evidence import value_text  # imported late: few submissions are transformed
 
         return None if parsed is None else _unquoted(value_text(self.job.evaluate(parsed, self._context)))
 
@@ -249,7 +249,7 @@ def _first_argument(remaining: str, may_be_pattern: bool) -> tuple[str, str | No
 
 
 def _evaluation(purpose: str, parsed: Expression, value: object, job: SubmittedJob, context: Context) -> Evaluation:
-    from ..classad.evidence import value_text, values_read  # imported late: few submissions are transformed
+    from ..classad.value_evidence import value_text, values_read  # imported late: few submissions are transformed
 
     return Evaluation(purpose, unparse_old(parsed), value_text(value), values_read(parsed, job.ad, None, context))
 

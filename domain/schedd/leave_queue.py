@@ -16,7 +16,7 @@ from ..decision.draft import Draft, context_at, ranges
 from ..events import Event, JobExited, JobsEdited, JobsTransitioned, Procs
 from ..ports.stimuli import LeaveQueue
 from ..state.agenda import Agenda
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import FINISHED, MANY_RANGES, Cluster
 from ..state.job_ad import STATUS_NAMES, TERMINAL, parse_int
 from ..state.job_procs import job_procs
@@ -79,7 +79,7 @@ def next_evaluation(cluster: Cluster, proc: int, now: int, context: Context) -> 
     parsed = parse_cached(cluster.requested_value(proc, LEAVE_ATTRIBUTE))
     if parsed is None or constant_leave_in_queue(cluster, proc) is not None:
         return None
-    change_second = next_change(parsed, ad_of(cluster.attributes(proc)), None, context)
+    change_second = next_change(parsed, ad_from_attributes(cluster.attributes(proc)), None, context)
     if change_second is None:
         return None
     if change_second is POLL:
@@ -119,10 +119,10 @@ class EndedJobsAgenda:
         """Return the earliest time at which a job is due."""
         return self._agenda.next_due()
 
-    def due(self, now: int) -> Jobs:
+    def due_jobs(self, now: int) -> Jobs:
         """Return the jobs that are due now."""
         due: dict[int, list[int]] = {}
-        for number, proc in self._agenda.due(now):
+        for number, proc in self._agenda.due_keys(now):
             due.setdefault(number, []).append(proc)
         return tuple((number, ranges(procs)) for number, procs in due.items())
 

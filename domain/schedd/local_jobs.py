@@ -16,13 +16,13 @@ from msgspec.structs import replace
 
 from ..classad import Expression, unparse
 from ..classad.analysis import references_or_empty
-from ..classad.evidence import truth_of, value_text, values_read
 from ..classad.tree import Literal
+from ..classad.value_evidence import truth_of, value_text, values_read
 from ..decision.draft import Draft
 from ..events import JobActivated
 from ..ports.messages import ShowAutoclusters, ShowHost
 from ..requests.idle_jobs import queues_of, unmatched_procs
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.pool_settings import START_SETTINGS, job_limit
@@ -53,7 +53,7 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
                 continue
             draft.fire("job", "Idle", "activate")
             slot_name, deferred = f"local@{state.name}", deferred_start(draft, cluster, proc)
-            evidence = conditions.evidence(cluster, proc)
+            evidence = conditions.record_evidence(cluster, proc)
             why = draft.header("local")
             activated = JobActivated(*why, cluster.id, proc, slot_name, "", expanded=expanded, deferred=deferred)
             draft.emit(replace(activated, evidence=evidence) if evidence else activated)
@@ -63,7 +63,7 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
 def next_evaluation(state: AccessPoint, now: int) -> int | None:
     """Return when a start condition that reads the clock is next evaluated, in microseconds; None if there is none."""
     if not state.idle_local or not any(
-        _CLOCK.search(str(_start_condition(state, universe))) for universe in START_SETTINGS
+        _CLOCK.search(str(_universe_start_condition(state, universe))) for universe in START_SETTINGS
     ):
         return None
     return (now // INTERVAL + 1) * INTERVAL
@@ -75,7 +75,7 @@ class _StartConditions:
     def __init__(self, draft: Draft[AccessPoint]) -> None:
         self._draft, self._ad = draft, schedd_ad(draft.state, draft.send(ShowHost()))
         self._knows_machine = all(name in self._ad for name in HARDWARE)
-        self._starts = {universe: _start_condition(draft.state, universe) for universe in START_SETTINGS}
+        self._starts = {universe: _universe_start_condition(draft.state, universe) for universe in START_SETTINGS}
         read = {universe: references_or_empty(start, self._ad).external for universe, start in self._starts.items()}
         self._same_for_all = {universe: not names for universe, names in read.items()}
         """Whether each universe's condition reads no job attribute and is therefore the same for all jobs."""
@@ -101,13 +101,13 @@ class _StartConditions:
                     break
                 yield proc
 
-    def evidence(self, cluster: Cluster, proc: int) -> int:
+    def record_evidence(self, cluster: Cluster, proc: int) -> int:
         """Log the evaluation that allowed a job to start, and return its log position; 0 for the default condition."""
         setting, _ = START_SETTINGS[cluster.universe]
         if setting not in self._draft.state.settings:
             return 0
         start, context = self._starts[cluster.universe], self._draft.context
-        job = None if self._same_for_all[cluster.universe] else ad_of(cluster.attributes(proc))
+        job = None if self._same_for_all[cluster.universe] else ad_from_attributes(cluster.attributes(proc))
         read = values_read(start, self._ad, job, context)
         return self._draft.record_evaluation(
             setting, unparse(start), value_text(start.evaluate(self._ad, job, context)), read
@@ -142,7 +142,7 @@ class _StartConditions:
         return self._running_by_owner[state.owner(cluster)]
 
     def _may_start(self, cluster: Cluster, proc: int) -> bool:
-        job, context = ad_of(cluster.attributes(proc)), self._draft.context
+        job, context = ad_from_attributes(cluster.attributes(proc)), self._draft.context
         start = self._starts[cluster.universe]
         if not self._same_for_all[cluster.universe] and not truth_of(start, self._ad, job, context):
             return False
@@ -150,7 +150,7 @@ class _StartConditions:
         return bool(requirements_met) or (requirements_met is None and not self._knows_machine)
 
 
-def _start_condition(state: AccessPoint, universe: str) -> Expression:
+def _universe_start_condition(state: AccessPoint, universe: str) -> Expression:
     setting, default = START_SETTINGS[universe]
     parsed = parse_cached(state.settings.get(setting) or default)
     assert parsed is not None

@@ -16,11 +16,11 @@ from typing import Final
 from msgspec import Struct
 
 from ..classad import ClassAd
-from ..classad.evidence import integer_of
+from ..classad.value_evidence import integer_of
 from ..decision.draft import Draft
 from ..events import Event, JobExecuting, JobExited, JobsTransitioned, MailDue, Mailed
 from ..ports.stimuli import MailHandled
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.cluster import Cluster
 from ..state.job_ad import unquoted
 from ..state.records import NOTIFICATION, RUNS
@@ -50,7 +50,7 @@ def notify(draft: Draft[AccessPoint]) -> None:
     """Log the mails to be sent after this decision."""
     for event in tuple(draft.events):
         for occasion in _occasions(draft, event):
-            ad = ad_of(occasion.cluster.attributes(occasion.proc))
+            ad = ad_from_attributes(occasion.cluster.attributes(occasion.proc))
             if _is_wanted(draft, occasion, ad):
                 _log_mail(draft, occasion, ad)
 

@@ -19,13 +19,13 @@ from typing import Final
 from msgspec import Struct
 
 from ..classad import ClassAd, EvaluationError, Expression, unparse
-from ..classad.evidence import integer_of, value_text, values_read
 from ..classad.tree import Literal
 from ..classad.unparse import unparse_old
+from ..classad.value_evidence import integer_of, value_text, values_read
 from ..decision.draft import Draft
 from ..events import Ad
 from ..ports.stimuli import EvaluateJobPolicies
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, hold_reason, parse_int, quoted, vacate_reason
 from ..state.pool_settings import job_limit, listed_names
@@ -292,7 +292,7 @@ def _actionable_procs(draft: Draft[AccessPoint], policy: Policy, group: _JobGrou
 
 def policy_ad(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> ClassAd:
     """Return the ad in which a job's policies are evaluated: its RemoteWallClockTime includes the current run."""
-    return ad_of(with_run_time(cluster.attributes(proc), draft.now))
+    return ad_from_attributes(with_run_time(cluster.attributes(proc), draft.now))
 
 
 def with_run_time(ad: Mapping[str, str], now: int) -> Ad:

@@ -84,7 +84,7 @@ def _transforms(configuration: Configuration, warn: Warn) -> Ad:
     names = []
     for name in _list_of(configuration, "JOB_TRANSFORM_NAMES"):
         setting = f"JOB_TRANSFORM_{name}"
-        text = (configuration.raw(setting) or "").strip()
+        text = (configuration.raw_value(setting) or "").strip()
         if name.upper() == "NAMES" or not _is_set(configuration, setting):
             if not text:
                 warn(f"{setting} is not defined: define it, or remove {name} from JOB_TRANSFORM_NAMES")
@@ -111,7 +111,7 @@ def _macros(configuration: Configuration, texts: list[str]) -> Ad:
             key = name.lower()
             if key in macros or key in PREDEFINED_MACROS or key.startswith("my."):
                 continue
-            text = configuration.raw(name)
+            text = configuration.raw_value(name)
             if text:
                 macros[key] = text
                 pending.append(text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ..classad import ClassAd, EvaluationError, Expression
-from ..classad.evidence import DYNAMIC_REFERENCES
 from ..classad.survey import SCOPE_LEAVERS
 from ..classad.tree import Call, children
-from ..state.caches import ad_of
+from ..classad.value_evidence import DYNAMIC_REFERENCES
+from ..state.caches import ad_from_attributes
 from ..state.cluster import Cluster
 
 ALL_ATTRIBUTES = "*"
@@ -17,7 +17,7 @@ ALL_ATTRIBUTES = "*"
 
 def attributes_read(expressions: Iterable[Expression], cluster: Cluster, proc: int) -> frozenset[str]:
     """Return the lower-case names that the expressions read, directly or through other attributes of the job's ad."""
-    ad: ClassAd = ad_of(cluster.attributes(proc))
+    ad: ClassAd = ad_from_attributes(cluster.attributes(proc))
     reads: set[str] = set()
     pending = list(expressions)
     while pending:
@@ -52,6 +52,6 @@ def group_alike(cluster: Cluster, procs: Sequence[int], names: frozenset[str]) -
     groups: dict[tuple[object, ...], list[int]] = {}
     cohorts, status = cluster.cohort_of, cluster.status
     for proc in procs:
-        values = [cluster.variants.of(proc)[name] for name in names_read] if names_read else ()
+        values = [cluster.variants.attributes_of_proc(proc)[name] for name in names_read] if names_read else ()
         groups.setdefault((cohorts[proc], status[proc], *values), []).append(proc)
     return list(groups.values())

@@ -22,7 +22,7 @@ from ..classad.time_functions import Moving
 from ..decision.draft import Draft, context_at
 from ..ports.stimuli import EvaluateJobPolicies
 from ..state.agenda import Agenda
-from ..state.caches import ad_of, parse_cached
+from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import STATUS_NUMBERS, parse_int
 from ..state.job_procs import job_procs
@@ -115,7 +115,7 @@ def _next_change_of(cluster: Cluster, proc: int, expression: PolicyExpression, c
     if since:  # the current run's time is included (``periodic_policy.with_run_time``)
         previous_runs = ad.get("RemoteWallClockTime", "0")
         moving = {"remotewallclocktime": Moving(since - _seconds(previous_runs))}
-    return next_change(condition, ad_of(ad), None, context, moving)
+    return next_change(condition, ad_from_attributes(ad), None, context, moving)
 
 
 def _seconds(text: str) -> int:
@@ -149,7 +149,7 @@ class PolicyPasses(Struct):
                 updated = _last_update_second(activation, state.clusters[job[0]])
                 self._plan_run(state, job, now, at_once=updated == state.at // SECOND)
 
-    def note(self, state: AccessPoint, events: Iterable[e.Event], now: int) -> None:
+    def update_agenda(self, state: AccessPoint, events: Iterable[e.Event], now: int) -> None:
         """Update the agenda after these events."""
         for event in events:
             if isinstance(event, e.PoolConfigured):
@@ -206,10 +206,10 @@ class PolicyPasses(Struct):
         waiting = max(waiting, self._rests_until)
         return waiting if running is None else min(waiting, running)
 
-    def due(self, now: int) -> EvaluateJobPolicies:
+    def due_evaluation(self, now: int) -> EvaluateJobPolicies:
         """Return the evaluation that is due now, without an id."""
-        waiting = self._waiting.due(now) if now >= self._rests_until else ()
-        return EvaluateJobPolicies("", tuple(waiting), tuple(self._running.due(now)))
+        waiting = self._waiting.due_keys(now) if now >= self._rests_until else ()
+        return EvaluateJobPolicies("", tuple(waiting), tuple(self._running.due_keys(now)))
 
     def _plan_cluster(self, state: AccessPoint, number: int, now: int) -> None:
         cluster = state.clusters.get(number)

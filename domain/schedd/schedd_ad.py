@@ -11,7 +11,7 @@ from typing import Final
 from ..classad import ClassAd
 from ..classad.tree import Literal
 from ..events import Ad
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
 from ..state.pool_settings import job_limit
@@ -52,7 +52,7 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
         ad[f"Total{name}JobsIdle"] = Literal(_count_jobs(of_universe, "Idle"))
         ad[running_attribute(universe)] = Literal(_count_jobs(of_universe, *RUNS))
     hardware = {name: host[source] for name, source in _MACHINE_ATTRIBUTES.items() if source in host}
-    for name, expression in ad_of(hardware).items():
+    for name, expression in ad_from_attributes(hardware).items():
         ad[name] = expression
     return ad
 

@@ -13,7 +13,7 @@ from ..decision.draft import ranges
 from ..decision.moment import Moment
 from ..events import Procs
 from ..state.agenda import Agenda
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.cluster import IDLE, Cluster
 from ..state.state import AccessPoint
 from ..units import SECOND
@@ -56,11 +56,11 @@ class SleepingJobs(Struct):
         """Return when the next job wakes or misses its scheduled time."""
         return self._agenda.next_due()
 
-    def expired(self) -> tuple[tuple[int, Procs], ...]:
+    def expired_jobs(self) -> tuple[tuple[int, Procs], ...]:
         """Return the jobs that missed their scheduled time."""
         return tuple((number, ranges(jobs.expired)) for number, jobs in self._clusters.items() if jobs.expired)
 
-    def scheduled(self, state: AccessPoint) -> tuple[tuple[int, Procs], ...]:
+    def scheduled_clusters(self, state: AccessPoint) -> tuple[tuple[int, Procs], ...]:
         """Return the clusters that have an idle job with a schedule, each with all of its jobs."""
         numbers = (number for number, sleepers in self._clusters.items() if sleepers.scheduled)
         return tuple((number, ((0, state.clusters[number].count - 1),)) for number in numbers)
@@ -102,7 +102,7 @@ def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
     first = cluster.next_idle()
     if first < 0:
         return sleepers
-    ads = {first: ad_of(cluster.attributes(first))}
+    ads = {first: ad_from_attributes(cluster.attributes(first))}
     names = attributes_read_by_time(cluster.requested_value(first, "Requirements"), ads[first])
     if all(cluster.is_uniform(name) for name in names):
         groups = {first: cluster.status_counts[IDLE]}
@@ -118,7 +118,7 @@ def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
     now = moment.now
     context = Context(now=now // SECOND, seed=now // SECOND, timezone=moment.zone)
     for proc, number in groups.items():
-        ad = ads[proc] if proc in ads else ad_of(cluster.attributes(proc))
+        ad = ads[proc] if proc in ads else ad_from_attributes(cluster.attributes(proc))
         sleep = clauses_false_until(cluster.requested_value(proc, "Requirements"), ad, now, moment.zone)
         if sleep is not None:
             sleepers.asleep += number

@@ -312,7 +312,10 @@ class Judge(Struct, frozen=True):
                     continue
             evidence = None
             if condition is not None:
-                from ..classad.evidence import value_text, values_read  # imported late: few pools have requirements
+                from ..classad.value_evidence import (  # imported late: few pools have requirements
+                    value_text,
+                    values_read,
+                )
 
                 read = values_read(condition, self.schedd, job.ad, context)
                 evidence = Evaluation("", requirement.text, value_text(value), read)

@@ -19,7 +19,7 @@ from ..names import SlotName, dynamic_name
 from ..ports import stimuli as s
 from ..ports.messages import DropMatch, ShowSlot, SlotSeen
 from ..state import negotiators
-from ..state.caches import Caches, ad_of, parse_cached
+from ..state.caches import Caches, ad_from_attributes, parse_cached
 from ..state.job_limits import job_concurrency_limits
 from ..state.records import Claim, Slot
 from ..state.state import ExecutionPoint, SentAd
@@ -81,7 +81,7 @@ def slot_rank(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> float:
     if isinstance(rank, Literal):
         value = rank.value
     else:
-        ads = policy.complete_ads()[0], ad_of(job)
+        ads = policy.complete_ads()[0], ad_from_attributes(job)
         own_ad, target_ad = ads[::-1] if is_job_rank else ads
         try:
             value = rank.evaluate(own_ad, target_ad, draft.context)
@@ -175,7 +175,7 @@ def notify_match(draft: Draft[ExecutionPoint], stimulus: s.NotifyMatch) -> None:
     if stimulus.dynamic_slot:
         parent = slot
         preempt_slots(draft, parent, stimulus.preempts)
-        slot = carve_slot(draft, parent, stimulus.dynamic_slot, ad_of(stimulus.ad))
+        slot = carve_slot(draft, parent, stimulus.dynamic_slot, ad_from_attributes(stimulus.ad))
         leave_backfill_for_dynamic_slot(draft, parent)
         reevaluate_slot(draft, slot)
     fire_trigger(draft, slot, "match", "matched")
@@ -241,7 +241,7 @@ def concurrency_limits(draft: Draft[ExecutionPoint], slot: Slot, job: Ad) -> str
     """Return the concurrency limits that an external holder's job uses on the slot."""
     if LIMITS not in job:
         return ""
-    return job_concurrency_limits(ad_of(job), policy_of(draft, slot).complete_ads()[0], draft.context)
+    return job_concurrency_limits(ad_from_attributes(job), policy_of(draft, slot).complete_ads()[0], draft.context)
 
 
 def _queue_claim(draft: Draft[ExecutionPoint], slot: Slot, claim: Claim, cause: str) -> None:
@@ -270,7 +270,7 @@ def _carve_requested_slot(draft: Draft[ExecutionPoint], request: s.RequestClaim,
         raise Refusal(f"slot {parent.name} is reserved for its owner (IS_OWNER is true): it cannot be claimed")
     if request.preempts:
         preempt_for_claim(draft, request.preempts)
-    slot = carve_slot(draft, parent, name, ad_of(request.ad))
+    slot = carve_slot(draft, parent, name, ad_from_attributes(request.ad))
     leave_backfill_for_dynamic_slot(draft, parent)
     if stays_owner and not (policy := policy_of(draft, slot)).is_true("IS_OWNER"):
         draft.move_slot(slot, SlotRow.OWNER_LEAVES, "not_owner", evidence=record_evidence(draft, policy))

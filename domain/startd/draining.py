@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
-from ..classad.evidence import truth_of
+from ..classad.value_evidence import truth_of
 from ..decision.draft import NOT_FOUND, Draft, Refusal, answer, check_super_user
 from ..events import DrainBegan, DrainFinal, DrainTransitioned
 from ..ports import stimuli as s

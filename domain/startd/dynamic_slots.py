@@ -11,7 +11,7 @@ import math
 from ..classad import ClassAd, EvaluationError
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, SlotAdChanged, SlotCreated, SlotDestroyed
-from ..state.caches import ad_of
+from ..state.caches import ad_from_attributes
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
 from .custom_resources import assigned_ids, attributes_of_devices, available_text, devices_in_ad
@@ -26,7 +26,7 @@ class _CachedCarvers(dict[str, tuple[object, ...]]):
 def _slot_carver(draft: Draft[ExecutionPoint], slot: Slot) -> SlotCarver:
     """Return the slot's carver, cached until the slot's ad, its machine's settings or the current second changes."""
     machine = draft.state.machines.get(slot.machine)
-    cache = draft.caches.of(_CachedCarvers)
+    cache = draft.caches.get(_CachedCarvers)
     inputs = (slot.version, machine.settings if machine else None, draft.context)
     entry = cache.get(slot.name)
     if entry is None or entry[:3] != inputs:
@@ -102,7 +102,7 @@ def slot_weight(slot: Slot) -> int:
     text = cpus if weight in {"", "Cpus"} else weight
     if text.isascii() and text.isdecimal() and len(text) <= _MAX_PLAIN_DIGITS:
         return int(text) * 1000
-    ad = ad_of(slot.ad)
+    ad = ad_from_attributes(slot.ad)
     name = "SlotWeight" if "SlotWeight" in ad else "Cpus"
     try:
         value = ad.eval(name)

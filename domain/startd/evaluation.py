@@ -13,11 +13,11 @@ from msgspec import Struct
 
 from ..classad import ClassAd, Context, Expression
 from ..classad.analysis import references_or_empty
-from ..classad.evidence import integer_of, literal_truth, truth_of, values_read
 from ..classad.tree import Literal
+from ..classad.value_evidence import integer_of, literal_truth, truth_of, values_read
 from ..events import Ad
 from ..ports.sensor_readings import Sense
-from ..state.caches import Caches, ad_of, parse_cached
+from ..state.caches import Caches, ad_from_attributes, parse_cached
 from ..state.cluster import UNIVERSE_VANILLA
 from ..state.records import Slot, Starter
 from ..state.state import ExecutionPoint
@@ -45,7 +45,7 @@ class EvaluatedExpression(Struct, frozen=True):
 class PolicyEvaluation:
     """The policy of one slot at one time. It becomes invalid at the slot's next transition."""
 
-    last_evaluated: EvaluatedExpression | None = None
+    last_evaluation: EvaluatedExpression | None = None
     _ad: ClassAd | None = None
     _partial_ad: ClassAd | None = None
     _partial_names: frozenset[str] = frozenset()
@@ -149,14 +149,14 @@ class PolicyEvaluation:
     def matched_with(self, job: Ad) -> PolicyEvaluation:
         """Return the same slot's policy, but matched with the job of a waiting claim."""
         evaluation = PolicyEvaluation(self.state, self.slot, self.sense, self.now, self.context, self.caches)
-        evaluation._ad, evaluation._job = snapshot_ad(self.snapshot(), whole=True), ad_of(job)
+        evaluation._ad, evaluation._job = snapshot_ad(self.snapshot(), whole=True), ad_from_attributes(job)
         evaluation._job_was_read = True
         return evaluation
 
     def complete_ads(self) -> tuple[ClassAd, ClassAd | None]:
         """Return the slot's ad with all dynamic attributes, and the job's ad, to evaluate expressions of the job."""
         ad = job_ad(self.state, self.slot)
-        return snapshot_ad(self.snapshot(), whole=True), None if ad is None else ad_of(ad)
+        return snapshot_ad(self.snapshot(), whole=True), None if ad is None else ad_from_attributes(ad)
 
     # Values of expressions
 
@@ -190,7 +190,7 @@ class PolicyEvaluation:
             if isinstance(expression, Literal)
             else truth_of(expression, *self.ads_read_by(name), self.context)
         )
-        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        self.last_evaluation = EvaluatedExpression(name, expression, value)
         return value
 
     def is_locally_false(self, name: str) -> bool:
@@ -206,7 +206,7 @@ class PolicyEvaluation:
         )
         if value is False and references_or_empty(expression.simplify(self.ad), self.ad).external:
             value = None
-        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        self.last_evaluation = EvaluatedExpression(name, expression, value)
         return value is False
 
     def start_accepts_job(self) -> bool:
@@ -238,7 +238,7 @@ class PolicyEvaluation:
             return None
         slot_ad, job = (None, None) if isinstance(expression, Literal) else self.ads_read_by(name)
         value = integer_of(expression, slot_ad, job, self.context)
-        self.last_evaluated = EvaluatedExpression(name, expression, value)
+        self.last_evaluation = EvaluatedExpression(name, expression, value)
         return value
 
     def job_has(self, name: str) -> bool:
@@ -260,12 +260,12 @@ class PolicyEvaluation:
 
     # Values read
 
-    def read(self) -> dict[str, str]:
+    def last_values_read(self) -> dict[str, str]:
         """Return the values that the last evaluated expression read, by name (``classad.evidence.values_read``)."""
-        assert self.last_evaluated is not None
-        if isinstance(self.last_evaluated.expression, Literal):
+        assert self.last_evaluation is not None
+        if isinstance(self.last_evaluation.expression, Literal):
             return {}
-        return values_read(self.last_evaluated.expression, *self.ads_read_by(self.last_evaluated.name), self.context)
+        return values_read(self.last_evaluation.expression, *self.ads_read_by(self.last_evaluation.name), self.context)
 
 
 _VARIED = frozenset({"WANT_SUSPEND", "SUSPEND", "CONTINUE", "PREEMPT", "WANT_VACATE", "KILL"})

@@ -100,7 +100,7 @@ class EvaluationSchedule(Struct):
 
     # Output
 
-    def next(self, moment: Moment[ExecutionPoint]) -> int | None:
+    def next_evaluation(self, moment: Moment[ExecutionPoint]) -> int | None:
         """Return the time of the next evaluation, or None if there will be none."""
         if moment.simulated:
             self._changed_slots.update(dict.fromkeys(moment.changed_machines()))
@@ -115,9 +115,9 @@ class EvaluationSchedule(Struct):
         self._changed_slots.clear()
         return self._agenda.next_due()
 
-    def due(self, moment: Moment[ExecutionPoint]) -> tuple[str, ...]:
+    def due_machines(self, moment: Moment[ExecutionPoint]) -> tuple[str, ...]:
         """Return the machines whose evaluation is due now."""
-        self.next(moment)
+        self.next_evaluation(moment)
         return tuple(self._agenda.pop_due(moment.now))
 
     def end_wait(self, moment: Moment[ExecutionPoint], woken: bool) -> None:

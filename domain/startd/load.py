@@ -82,7 +82,7 @@ def slot_load(state: ExecutionPoint, slot: Slot, readings: Readings, caches: Cac
     """Return a slot's load, rounded to hundredths, from its machine's ``readings``."""
     if not readings.load and not readings.condor_load and not readings.backfill_load:
         return _NO_LOAD
-    shares = _shares(state, slot.machine, readings, caches)
+    shares = _slot_loads(state, slot.machine, readings, caches)
     if slot.name not in shares.owner:
         return _NO_LOAD
     condor = readings.condor_load.get(slot.name, 0.0) + shares.client.get(slot.name, 0.0)
@@ -100,7 +100,7 @@ class _CachedSlot(NamedTuple):
     slot: LoadedSlot
 
 
-class _Shares(NamedTuple):
+class _SlotLoads(NamedTuple):
     """The loads of a machine's slots by name, and the log position and readings from which they were computed."""
 
     position: int
@@ -110,12 +110,12 @@ class _Shares(NamedTuple):
     client: dict[str, float]
 
 
-class _SharesByMachine(dict[str, _Shares]): ...
+class _SlotLoadsByMachine(dict[str, _SlotLoads]): ...
 
 
-def _shares(state: ExecutionPoint, machine: str, readings: Readings, caches: Caches) -> _Shares:
+def _slot_loads(state: ExecutionPoint, machine: str, readings: Readings, caches: Caches) -> _SlotLoads:
     """Return the loads of a machine's slots, cached until the next event or reading."""
-    cache = caches.of(_SharesByMachine)
+    cache = caches.get(_SlotLoadsByMachine)
     shares = cache.get(machine)
     if shares is None or shares.position != state.position or shares.readings is not readings:
         slots = state.machines[machine].slots.values() if machine in state.machines else ()
@@ -123,7 +123,9 @@ def _shares(state: ExecutionPoint, machine: str, readings: Readings, caches: Cac
         ordered = [cached.slot for cached in sorted(cached_slots.values(), key=lambda cached: cached.order)]
         owner_load = max(0.0, readings.load - readings.pool_load)
         owner = divide_owner_load(owner_load, ordered, state.dialect.shares_load_by_cores)
-        shares = _Shares(state.position, readings, cached_slots, owner, _client_loads(readings.backfill_load, ordered))
+        shares = _SlotLoads(
+            state.position, readings, cached_slots, owner, _client_loads(readings.backfill_load, ordered)
+        )
         cache[machine] = shares
     return shares
 

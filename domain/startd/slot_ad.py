@@ -15,11 +15,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..classad import ClassAd, Expression
-from ..classad.evidence import DYNAMIC_REFERENCES
+from ..classad.value_evidence import DYNAMIC_REFERENCES
 from ..events import Ad
 from ..names import SlotName
 from ..ports.sensor_readings import Readings
-from ..state.caches import Caches, ad_of, parse_cached
+from ..state.caches import Caches, ad_from_attributes, parse_cached
 from ..state.records import Slot
 from ..state.slot_attributes import Layout
 from ..state.state import ExecutionPoint
@@ -76,11 +76,11 @@ class _Forms(dict[int, AdForm]):
 
 def compiled_ad(state: ExecutionPoint, slot: Slot, caches: Caches) -> CompiledAd:
     """Return the slot's ad, compiled and cached for its current version."""
-    cache = caches.of(_CompiledAds)
+    cache = caches.get(_CompiledAds)
     cached = cache.get(slot.name)
     if cached is not None and cached.version == slot.version:
         return cached
-    forms, layout = caches.of(_Forms), slot.ad.layout
+    forms, layout = caches.get(_Forms), slot.ad.layout
     form = cached.form if cached is not None and cached.form.layout is layout else forms.get(id(layout))
     ad = None if form is None else _chained(form, slot)
     if form is None or ad is None:
@@ -101,7 +101,9 @@ def _form(slot: Slot) -> AdForm:
     names = None if all_words & DYNAMIC_REFERENCES else frozenset(all_words)
     foreign = _names_read_from_job(texts, *policy_words)
     has_vanilla_variants = any(name.endswith("_vanilla") for name in texts)
-    return AdForm(slot.ad.layout, ad_of(slot.ad), list(slot.ad.values()), texts, names, foreign, has_vanilla_variants)
+    return AdForm(
+        slot.ad.layout, ad_from_attributes(slot.ad), list(slot.ad.values()), texts, names, foreign, has_vanilla_variants
+    )
 
 
 def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
@@ -284,11 +286,11 @@ def job_classad(state: ExecutionPoint, slot: Slot, caches: Caches) -> ClassAd | 
     activation = slot.activation
     if activation is None:
         ad = job_ad(state, slot)
-        return None if ad is None else ad_of(ad)
+        return None if ad is None else ad_from_attributes(ad)
     job = state.job_ad((activation.cluster, activation.proc), activation.ad)
-    cache = caches.of(_JobAds)
+    cache = caches.get(_JobAds)
     entry = cache.get(slot.name)
     changes, status = job.version()
     if entry is None or entry[0] != activation.key or entry[1] is not changes or entry[2] != status:
-        entry = cache[slot.name] = (activation.key, changes, status, ad_of(job.attributes()))
+        entry = cache[slot.name] = (activation.key, changes, status, ad_from_attributes(job.attributes()))
     return entry[3]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from ..classad import ClassAd, unparse
-from ..classad.evidence import literal_truth
 from ..classad.tree import Literal
+from ..classad.value_evidence import literal_truth
 from ..decision.draft import Draft
 from ..ports.messages import ShowAd
 from ..state.records import Machine, Slot
@@ -145,7 +145,9 @@ def record_evidence(draft: Draft[ExecutionPoint], policy: PolicyEvaluation) -> i
 
     The same evidence is recorded only once per decision.
     """
-    evaluated = policy.last_evaluated
+    evaluated = policy.last_evaluation
     if evaluated is None:
         return 0
-    return draft.record_evaluation(evaluated.name, unparse(evaluated.expression), evaluated.value_text, policy.read())
+    return draft.record_evaluation(
+        evaluated.name, unparse(evaluated.expression), evaluated.value_text, policy.last_values_read()
+    )

@@ -16,8 +16,8 @@ from typing import Final
 from msgspec import Struct, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
-from ..classad.evidence import CALL, names_in
 from ..classad.tree import Literal
+from ..classad.value_evidence import CALL, names_in
 from ..events import Ad
 from ..names import SlotName
 from ..state.caches import parse_cached

@@ -114,7 +114,7 @@ class _Actions:
     def has_job(self) -> bool:
         return self._slot.activation is not None
 
-    def evidence(self) -> int:
+    def record_evidence(self) -> int:
         return record_evidence(self._draft, self.policy)
 
     def transition(self, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:

@@ -96,7 +96,7 @@ def has_sensor_readings(draft: Draft[ExecutionPoint], message: CheckSensors) -> 
 def publish_for_cycle(draft: Draft[ExecutionPoint], message: PublishReadings) -> None:
     """Publish sensor readings that a cycle may read and that were not published yet. Skip a machine if its readings,
     its slots and the attributes that cycles read have not changed since the last cycle."""
-    last = draft.caches.of(_LastCycle)
+    last = draft.caches.get(_LastCycle)
     if last.names != message.names:
         last.names, last.readings = message.names, {}
     for name, machine in draft.state.machines.items():

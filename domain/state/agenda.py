@@ -53,7 +53,7 @@ class Agenda(Generic[Key]):
             heapq.heappop(queue)
         return queue[0][0] if queue else None
 
-    def due(self, now: int) -> list[Key]:
+    def due_keys(self, now: int) -> list[Key]:
         """Return the sorted keys that are due. They stay due until they are rescheduled."""
         first = self.next_due()
         if first is None or first > now:

@@ -51,7 +51,7 @@ _models: dict[tuple[str, ...], tuple[dict[str, str], ClassAd]] = {}
 """The latest ad for each list of names, with its texts: the next ad often differs in few attributes."""
 
 
-def ad_of(attributes: Mapping[str, str]) -> ClassAd:
+def ad_from_attributes(attributes: Mapping[str, str]) -> ClassAd:
     """Return the ad with these attributes. Skip those whose text is empty."""
     names = tuple(attributes)
     texts, model = _models.get(names, ({}, None))
@@ -81,14 +81,14 @@ class Caches:
     def __init__(self) -> None:
         self._by_kind: dict[type[Any], Any] = {}
 
-    def of(self, kind: type[Kind]) -> Kind:
+    def get(self, kind: type[Kind]) -> Kind:
         """Return the object of this class. Create it if necessary."""
         cache: Kind | None = self._by_kind.get(kind)
         if cache is None:
             cache = self._by_kind[kind] = kind()
         return cache
 
-    def renew(self, kind: type[Kind]) -> Kind:
+    def replace_with_empty(self, kind: type[Kind]) -> Kind:
         """Replace the object of this class with an empty one, and return it."""
         cache = self._by_kind[kind] = kind()
         return cache

@@ -108,9 +108,9 @@ class Cluster:
 
     def changes(self, proc: int) -> Changes:
         """Return the changes to the job's ad since its submission. The caller must not modify them."""
-        return self._folded(self.cohort_of[proc])
+        return self._cohort_changes(self.cohort_of[proc])
 
-    def _folded(self, cohort: int) -> Changes:
+    def _cohort_changes(self, cohort: int) -> Changes:
         """Return a cohort's changes. Events of single jobs are folded only now, because few jobs are read before they
         end."""
         events = self._unfolded.pop(cohort, None)
@@ -127,7 +127,7 @@ class Cluster:
         if len(self.members) > 100 * limit or len(self.members) - len(self._free_cohorts) > limit + 1:
             return []
         cohorts = [cohort for cohort, members in enumerate(self.members) if members]
-        return [self._folded(cohort) for cohort in cohorts] if len(cohorts) <= limit else []
+        return [self._cohort_changes(cohort) for cohort in cohorts] if len(cohorts) <= limit else []
 
     def value(self, proc: int, name: str, default: str = "") -> str:
         """Return the text of an attribute of the job's ad."""
@@ -135,7 +135,7 @@ class Cluster:
         if name in changes:
             return changes[name] or default
         if name in self.variants.names:
-            return self.variants.of(proc)[name]
+            return self.variants.attributes_of_proc(proc)[name]
         return self.ad.get(name, default)
 
     def requested_value(self, proc: int, name: str) -> str:
@@ -148,7 +148,11 @@ class Cluster:
             if edited is not None:
                 return edited
         spelling = self._spelling(name)
-        return self.variants.of(proc)[spelling] if spelling in self.variants.names else self.ad.get(spelling, "")
+        return (
+            self.variants.attributes_of_proc(proc)[spelling]
+            if spelling in self.variants.names
+            else self.ad.get(spelling, "")
+        )
 
     def has_evict_transforms(self, proc: int) -> bool:
         """Return True if the job has transforms for evictions, which may change the job if a run ends with a hold."""
@@ -175,7 +179,7 @@ class Cluster:
 
     def attributes(self, proc: int) -> Ad:
         """Return the complete ad of one job."""
-        ad = {**self.ad, **self.variants.of(proc), **self.changes(proc)}
+        ad = {**self.ad, **self.variants.attributes_of_proc(proc), **self.changes(proc)}
         ad["ClusterId"], ad["ProcId"] = str(self.id), str(proc)
         ad["JobStatus"] = str(self.status[proc])
         return {name: text for name, text in ad.items() if text}
@@ -217,10 +221,10 @@ class Cluster:
             else:
                 events.append(event)
                 if len(events) > _MAX_UNFOLDED:
-                    self._folded(cohort)
+                    self._cohort_changes(cohort)
         else:
             self.members[cohort] -= 1
-            changes = self._folded(cohort) if cohort in unfolded else self.cohorts[cohort]
+            changes = self._cohort_changes(cohort) if cohort in unfolded else self.cohorts[cohort]
             cohort = self.cohort_of[proc] = self._new_cohort(changes, 1)
             unfolded[cohort] = [event]
         if status is not None:
@@ -297,7 +301,7 @@ class Cluster:
 
     def _cohort_after(self, cohort: int, event: Event) -> int:
         """Create a cohort, still without members, for those jobs of a cohort that have this event."""
-        changes = dict(self._folded(cohort))
+        changes = dict(self._cohort_changes(cohort))
         fold_job(changes, self.ad, event)
         return self._new_cohort(changes, 0)
 

@@ -27,7 +27,7 @@ class RecentCount(Struct):
     total: int = 0
     parts: list[int] = field(default_factory=list)  #: the counts of the last intervals; the current one is last
 
-    def add(self, number: int) -> None:
+    def add_to_current(self, number: int) -> None:
         self.total += number
         if not self.parts:
             self.parts.append(0)
@@ -72,7 +72,7 @@ class Arrivals(Struct):
     mean: float = 0.0
     deviation: float = 0.0
 
-    def count(self, machines: int, now: int) -> None:
+    def count_arrivals(self, machines: int, now: int) -> None:
         rate = 0.0
         if machines:
             if self.last:
@@ -144,10 +144,10 @@ def fold_poll(defrag: Defrag, event: DefragPolled, interval: int, schedule: str)
     defrag.whole = (defrag.whole - set(event.no_longer_whole)) | set(event.became_whole)
     defrag.most_draining = max(defrag.most_draining, event.draining)
     defrag.most_whole = max(defrag.most_whole, event.whole)
-    defrag.arrivals.count(len(event.became_whole) + len(event.over_draining), now)
+    defrag.arrivals.count_arrivals(len(event.became_whole) + len(event.over_draining), now)
     defrag.costs = event.costs
-    defrag.successes.add(begun)
-    defrag.failures.add(len(event.drains) - begun)
+    defrag.successes.add_to_current(begun)
+    defrag.failures.add_to_current(len(event.drains) - begun)
     defrag.drains = _latest(defrag.drains, [(now, drain.slot, schedule) for drain in event.drains])
     defrag.cancels = _latest(defrag.cancels, [(now, cancel.slot) for cancel in event.cancels])
 

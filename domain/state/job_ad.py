@@ -126,13 +126,13 @@ class _Attributes:
         change."""
         return bool(self.text("CpusProvisioned"))
 
-    def add(self, name: str, amount: int = 1) -> None:
+    def increase(self, name: str, amount: int = 1) -> None:
         self.changes[name] = str(self.integer(name) + amount)
 
-    def count(self, name: str, code: str, protocol: str = "", times: int = 1) -> None:
+    def count_by_reason(self, name: str, code: str, protocol: str = "", times: int = 1) -> None:
         """Count a hold or eviction in ``name``, by reason in the related ad (NumHoldsByReason), and by transfer
         protocol."""
-        self.add(name, times)
+        self.increase(name, times)
         by_reason = _BY_REASON[name]
         counts = {key: int(number) for key, number in _COUNT.findall(self.text(by_reason))}
         reason = code_name(parse_int(code))
@@ -147,7 +147,7 @@ class _Attributes:
         if text and text != "undefined":
             self.changes[f"Last{name}"], self.changes[name] = text, ""
 
-    def weighted(self, seconds: int) -> int:
+    def weighted_microseconds(self, seconds: int) -> int:
         """Return seconds times the slot's weight, in microseconds."""
         try:
             weight = float(self.text("MachineAttrSlotWeight0") or 1)
@@ -174,7 +174,7 @@ def _fold_transition(job: _Attributes, event: JobsTransitioned) -> None:
     if event.target != LEFT:  # a job in the history keeps its last status
         _set_status(job.changes, event.target, event.source, event.at)
     if event.target == "Suspended" and job.has_provisioned():
-        job.add("TotalSuspensions")
+        job.increase("TotalSuspensions")
         job.changes["LastSuspensionTime"] = seconds(event.at)
     elif event.source == "Suspended":
         _fold_continuation(job, event.at)
@@ -183,13 +183,13 @@ def _fold_transition(job: _Attributes, event: JobsTransitioned) -> None:
             job.move_to_last(name)
     job.changes.update(event.changes)
     if event.reasons_kept and event.target == "Held":
-        job.count("NumHolds", event.changes.get("HoldReasonCode", "0"), times=event.holds)
+        job.count_by_reason("NumHolds", event.changes.get("HoldReasonCode", "0"), times=event.holds)
 
 
 def _fold_continuation(job: _Attributes, at: int) -> None:
     since = job.integer("LastSuspensionTime")
     if since:
-        job.add("CumulativeSuspensionTime", max(0, at // 1_000_000 - since))
+        job.increase("CumulativeSuspensionTime", max(0, at // 1_000_000 - since))
         job.changes["LastSuspensionTime"] = "0"
 
 
@@ -211,7 +211,7 @@ def _fold_activation(job: _Attributes, event: JobActivated) -> None:
     changes["LastMatchTime"] = changes["JobCurrentStartDate"] = changes["ShadowBday"] = now
     changes["CurrentHosts"] = "1"
     for name in ("NumJobMatches", "NumShadowStarts", "JobRunCount"):
-        job.add(name)
+        job.increase(name)
     if event.provides:
         if before:
             changes["JobLastStartDate"] = before
@@ -269,7 +269,7 @@ def _fold_transfer_start(job: _Attributes, event: JobTransferBegan) -> None:
     changes[f"Transferring{long}"] = "true"
     changes[f"Transfer{short}Started"] = changes[f"JobCurrentStartTransfer{long}Date"] = now
     changes[f"JobCurrentFinishTransfer{long}Date"] = "-1"
-    job.add(f"Num{long}TransferStarts")
+    job.increase(f"Num{long}TransferStarts")
 
 
 def _fold_transfer_end(job: _Attributes, event: JobTransferEnded) -> None:
@@ -316,7 +316,7 @@ def _counts_ad(counts: list[tuple[str, int]]) -> str:
 
 def _fold_execution(job: _Attributes, event: JobExecuting) -> None:
     job.changes["JobCurrentStartExecutingDate"] = seconds(event.began or event.at)
-    job.add("NumJobStarts")
+    job.increase("NumJobStarts")
 
 
 def _fold_measurement(job: _Attributes, event: JobMeasured) -> None:
@@ -354,7 +354,7 @@ def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
                 changes[name] = ""
     if event.outcome == "exited":
         changes["ExitStatus"] = "0" if is_recent or event.code is None else str(event.code)
-        job.add("NumJobCompletions")
+        job.increase("NumJobCompletions")
 
 
 _SIGNALS = dict(
@@ -389,7 +389,7 @@ def _fold_exit(job: _Attributes, event: JobExited) -> None:
     ended = event.ended or event.at
     wall = max(0, ended // 1_000_000 - began) if began else 0
     job.add_real("RemoteWallClockTime", wall * 1_000_000)
-    job.add_real("CumulativeSlotTime", job.weighted(wall))
+    job.add_real("CumulativeSlotTime", job.weighted_microseconds(wall))
     changes["LastRemoteWallClockTime"] = format_real_seconds(wall * 1_000_000)
     job.add_real("CumulativeRemoteUserCpu", event.user_cpu)
     job.add_real("CumulativeRemoteSysCpu", event.system_cpu)
@@ -406,19 +406,19 @@ def _fold_exit(job: _Attributes, event: JobExited) -> None:
     _fold_continuation(job, ended)
     if failed_to_start(event):
         changes["JobCurrentStartExecutingDate"] = seconds(ended)
-        job.add("NumJobStarts")
+        job.increase("NumJobStarts")
     _fold_exit_report(job, event)
     _fold_eviction(job, event)
     if event.target == "Completed":
         changes["CompletionDate"] = seconds(ended)
-        job.add_real("CommittedSlotTime", job.weighted(wall))
-        job.add("CommittedTime", wall)
+        job.add_real("CommittedSlotTime", job.weighted_microseconds(wall))
+        job.increase("CommittedTime", wall)
     if event.row:
         source = event.source or STATUS_NAMES.get(job.integer("JobStatus"), "Running")
         _set_status(changes, event.target, source, event.at)
     changes.update(event.changes)
     if event.reasons_kept:
-        job.count("NumHolds", event.changes.get("HoldReasonCode", "0"))
+        job.count_by_reason("NumHolds", event.changes.get("HoldReasonCode", "0"))
 
 
 def _fold_eviction(job: _Attributes, event: JobExited) -> None:
@@ -428,13 +428,13 @@ def _fold_eviction(job: _Attributes, event: JobExited) -> None:
     job.changes["LastVacateTime"] = seconds(event.ended or event.at)
     code = event.changes.get("VacateReasonCode")
     if code is None:  # an older log
-        job.add("NumVacates")
+        job.increase("NumVacates")
         return
     transfer_failed = event.cause == "transfer_failed" and code in _TRANSFER_ERRORS
     protocol = (event.protocol.capitalize() or "Cedar") if transfer_failed else ""
-    job.count("NumVacates", code, protocol, event.vacates)
+    job.count_by_reason("NumVacates", code, protocol, event.vacates)
     if job.integer("JobCurrentStartExecutingDate") < job.integer("JobCurrentStartDate"):
-        job.count("NumVacatesPreExecution", code, protocol)
+        job.count_by_reason("NumVacatesPreExecution", code, protocol)
 
 
 _TRANSFER_ERRORS = ("12", "13")
@@ -463,7 +463,7 @@ def fold_job(changes: Changes, base: Mapping[str, str], event: Event) -> None:
 
 def count_hold(changes: Changes, base: Mapping[str, str], code: str) -> None:
     """Count a hold with this reason code."""
-    _Attributes(changes, base).count("NumHolds", code)
+    _Attributes(changes, base).count_by_reason("NumHolds", code)
 
 
 def ad_at_exit(attributes: Mapping[str, str], exited: JobExited) -> Changes:

@@ -57,17 +57,17 @@ class Variants:
         self.chunks = tuple(chunks)
         self._number = -1
         self._chunk: dict[str, list[str]] = {}
-        self.names: frozenset[str] = frozenset(self._unpacked(0)) if chunks else frozenset()
+        self.names: frozenset[str] = frozenset(self._unpacked_chunk(0)) if chunks else frozenset()
         self._number, self._chunk = -1, {}
 
-    def _unpacked(self, number: int) -> dict[str, list[str]]:
+    def _unpacked_chunk(self, number: int) -> dict[str, list[str]]:
         if self._number != number:
             self._number, self._chunk = number, decode(self.chunks[number])
         return self._chunk
 
-    def of(self, proc: int) -> dict[str, str]:
+    def attributes_of_proc(self, proc: int) -> dict[str, str]:
         """Return the attributes of one process that differ between the processes."""
         if not self.chunks:
             return {}
         index = proc % CHUNK
-        return {name: texts[index] for name, texts in self._unpacked(proc // CHUNK).items()}
+        return {name: texts[index] for name, texts in self._unpacked_chunk(proc // CHUNK).items()}

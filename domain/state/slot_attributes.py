@@ -82,7 +82,7 @@ class SlotAd(MutableMapping[str, str]):
         return self._values
 
     def items(self) -> ItemsView[str, str]:
-        return self.plain().items()
+        return self.as_plain_dict().items()
 
     def spelling(self, key: str) -> str | None:
         """Return the spelling of the attribute with the lower-case name ``key``, or None if there is none."""
@@ -93,15 +93,15 @@ class SlotAd(MutableMapping[str, str]):
         spelling = self._layout.spellings.get(key)
         return None if spelling is None else self._values[self._layout[spelling]]
 
-    def plain(self) -> dict[str, str]:
+    def as_plain_dict(self) -> dict[str, str]:
         """Return a copy as a dict."""
         return dict(zip(self._layout, self._values, strict=True))
 
     def __or__(self, other: Mapping[str, str]) -> dict[str, str]:
-        return self.plain() | dict(other)
+        return self.as_plain_dict() | dict(other)
 
     def __ror__(self, other: Mapping[str, str]) -> dict[str, str]:
-        return dict(other) | self.plain()
+        return dict(other) | self.as_plain_dict()
 
     def __repr__(self) -> str:
-        return repr(self.plain())
+        return repr(self.as_plain_dict())

@@ -30,7 +30,7 @@ class SlotTransitions(Protocol):
     @property
     def has_job(self) -> bool: ...
 
-    def evidence(self) -> int:
+    def record_evidence(self) -> int:
         """Record the last expression that the policy evaluated, and return its log position."""
 
     def transition(self, row: str, cause: str, target: str | None = None, evidence: int = 0) -> None:
@@ -78,7 +78,7 @@ def end_claim_and_match(slot: SlotTransitions, cause: str) -> bool:
     slot.void_match(cause)
     if not slot.reacts_to("unowned") or slot.policy.is_true("IS_OWNER"):
         return False
-    slot.trigger("unowned", "not_owner", slot.evidence())
+    slot.trigger("unowned", "not_owner", slot.record_evidence())
     return True
 
 
@@ -126,7 +126,7 @@ def _evict(slot: SlotTransitions, cause: str, how: str) -> bool:
         leave_preempting(slot, cause)
         return True
     if slot.policy.has_flag("preempted") and slot.policy.is_true("WANT_HOLD"):
-        slot.evidence()
+        slot.record_evidence()
         if slot.hold_job(how):
             return False
     slot.signal_job(how, cause)

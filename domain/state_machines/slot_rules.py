@@ -200,7 +200,7 @@ def applicable_rule(rules: Rules, policy: SlotPolicy, *, entered: bool = False) 
     for rule in rules.get(policy.state_activity, ()):
         if entered and rule.polled:
             continue
-        policy.last_evaluated = None  # another rule's expression is not evidence for this rule
+        policy.last_evaluation = None  # another rule's expression is not evidence for this rule
         if CONDITIONS[rule.when].holds(policy):
             return rule
     return None
@@ -209,7 +209,7 @@ def applicable_rule(rules: Rules, policy: SlotPolicy, *, entered: bool = False) 
 class SlotPolicy(Protocol):
     """A slot's policy: the values of its expressions, and facts about its claim, job, machine and drain."""
 
-    last_evaluated: Any
+    last_evaluation: Any
     """The last expression that was evaluated, with its value; it is the evidence for the resulting transition."""
 
     def is_true(self, name: str) -> bool:

@@ -60,7 +60,7 @@ def parse_submit(
     :raises SubmitError: if the description is invalid; the message contains the line
     """
     with _convert_errors():
-        return _ClusterBuilder(facts, files, macros or {}, append, toggle_unused).read(text, queue)
+        return _ClusterBuilder(facts, files, macros or {}, append, toggle_unused).parse_description(text, queue)
 
 
 def from_mapping(
@@ -146,9 +146,9 @@ class _ClusterBuilder:
     def warn(self, unsupported_message: str) -> None:
         self.warnings[unsupported_message] = None
 
-    def read(self, text: str, queue: str | None) -> Submission:
+    def parse_description(self, text: str, queue: str | None) -> Submission:
         reader = SubmitReader(self.macros, self.facts, self.files, self.queue, self.append, self.warn)
-        reader.read(Lines(text))
+        reader.parse_lines(Lines(text))
         if reader.statements and queue is not None:
             raise SubmitError("-queue argument conflicts with queue statement in submit file; use one of them")
         if not reader.statements:

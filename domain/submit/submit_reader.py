@@ -43,7 +43,7 @@ class SubmitReader(Struct):
     warn: Callable[[str], None]
     statements: int = 0
 
-    def read(self, lines: Lines, depth: int = 0) -> None:
+    def parse_lines(self, lines: Lines, depth: int = 0) -> None:
         conditions = Conditions(self.macros, self.facts.version)
         while (line := lines.next_logical()) is not None:
             number, text = line
@@ -130,7 +130,7 @@ class SubmitReader(Struct):
             raise SubmitError(f"files include each other more than {MAX_INCLUDES} levels deep", number)
         text = read_included(self.files, option, name, self.macros.expand)
         if text is not None:
-            self.read(Lines(text[1], text[0]), depth + 1)
+            self.parse_lines(Lines(text[1], text[0]), depth + 1)
 
     def _use(self, category: str, text: str, number: int | None, depth: int, lines: Lines) -> None:
         if depth + 1 >= MAX_INCLUDES:
@@ -141,7 +141,7 @@ class SubmitReader(Struct):
             if template is None:
                 raise SubmitError(f"{template_title}: unknown template; {list_templates(self.facts)}", number)
             template_lines = Lines("\n".join(insert_arguments(template_title, template, arguments)), template_title)
-            self.read(template_lines, depth + 1)
+            self.parse_lines(template_lines, depth + 1)
 
     def _define(self, name_text: str, operator: str, value: str, number: int | None, lines: Lines) -> None:
         name = self.macros.expand(name_text)

@@ -63,7 +63,7 @@ NOTHING = "no record of the log shows it"
 class _TableAd(dict[str, tuple[str, str]]):
     """An ad: the name as first spelled and the text of each attribute, by lower-case name."""
 
-    def set(self, name: str, text: str) -> None:
+    def set_attribute(self, name: str, text: str) -> None:
         lower = name.lower()
         first_name, _ = self.get(lower, (name, ""))
         self[lower] = first_name, text
@@ -90,7 +90,7 @@ class DaemonTable:
         """Return True if the table at this instant includes the event."""
         return event.at <= at or (self._begin(event) and self._is_whole)
 
-    def take(self, event: e.TableWritten) -> None:
+    def fold_line(self, event: e.TableWritten) -> None:
         if self._is_whole and self._begin(event):
             self.since = event.at
         else:
@@ -122,16 +122,16 @@ class DaemonTable:
                     return
                 table_ad = self.held[key] = _TableAd()
             if operation == SET_ATTRIBUTE:
-                table_ad.set(name, text)
+                table_ad.set_attribute(name, text)
             else:
                 self._delete(key, table_ad, name)
 
     def _add_ad(self, key: str, ad_type: str) -> None:
         table_ad = self.held[key] = _TableAd()
         if ad_type not in ("", "(empty)"):
-            table_ad.set("MyType", f'"{ad_type}"')
+            table_ad.set_attribute("MyType", f'"{ad_type}"')
         if ad_type == "Job":
-            table_ad.set("TargetType", '"Machine"')
+            table_ad.set_attribute("TargetType", '"Machine"')
 
     def _delete(self, key: str, table_ad: _TableAd, name: str) -> None:
         """Delete an attribute of a job's own ad, or set it to undefined if the cluster's ad also has it."""
@@ -139,7 +139,7 @@ class DaemonTable:
         job = _job_of_key(key) if self.kind == "queue" else None
         cluster = None if job is None else self.held.get(cluster_key(job[0]))
         if cluster is not None and name.lower() in cluster:
-            table_ad.set(name, "undefined")
+            table_ad.set_attribute(name, "undefined")
 
 
 def _job_of_key(key: str) -> tuple[int, int] | None:
@@ -168,7 +168,7 @@ def jobs_of(table: DaemonTable) -> list[Ad]:
             continue
         merged_ad = _TableAd(table.held.get(cluster_key(job[0]), {}))
         for name, text in (*table_ad.values(), ("ClusterId", str(job[0])), ("ProcId", str(job[1]))):
-            merged_ad.set(name, text)
+            merged_ad.set_attribute(name, text)
         ads_by_job.append((job, merged_ad.ad()))
     return [ad for _, ad in sorted(ads_by_job, key=lambda entry: entry[0])]
 
@@ -190,7 +190,7 @@ class _SourceTable:
     def fold(self, event: e.TableWritten) -> None:
         """Fold the next event into the table, unless the table is complete, and note the event's time."""
         if not self.over:
-            self.table.take(event)
+            self.table.fold_line(event)
         self.last = event.at
         if not self.change and event.at > self.table.since:
             self.change = event.at

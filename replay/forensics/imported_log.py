@@ -31,7 +31,7 @@ class Sources(Struct):
     read_events: dict[int, e.SourceRead] = field(default_factory=dict)
     _letters: dict[int, tuple[str, int]] = field(default_factory=dict)
 
-    def take(self, event: e.Event) -> None:
+    def fold_event(self, event: e.Event) -> None:
         if isinstance(event, e.SourceFound):
             self.found_events[event.source] = event
             self._letters.clear()  # a rotated file may now belong to another chain
@@ -64,14 +64,14 @@ class Sources(Struct):
             known_letter = self._letters[source] = KINDS[kind].letter, self.chain(source)
         return known_letter
 
-    def place(self, stimulus: str) -> tuple[str, int]:
+    def location_of(self, stimulus: str) -> tuple[str, int]:
         """Return the file and line of an event's record, or the stimulus and 0 if the event was not imported."""
         place = place_of(stimulus)
         return (stimulus, 0) if place is None else (self.path(place.source), place.line)
 
     def line_of(self, at: int, stimulus: str, statement_text: str, zone: tzinfo = UTC) -> str:
         """Return a line of a story: the time, the text, and the file and line."""
-        file, line = self.place(stimulus)
+        file, line = self.location_of(stimulus)
         return f"{instant(at, zone)}  {statement_text}  [{file}{f':{line}' if line else ''}]"
 
 
@@ -161,7 +161,7 @@ class PlaceNames(Struct):
         if number not in self._read:
             self._read.add(number)
             for _, event in self.log.read_stream(f"source/{number}"):
-                self.sources.take(event)
+                self.sources.fold_event(event)
         return self.sources
 
     def chain(self, stimulus: str) -> int:
@@ -194,7 +194,11 @@ class PlaceNames(Struct):
         path = self.source(number).path(number)
         first_path = self.sources.found_events[number].path
         # A file that has since been rotated has a new name; the path under which it was found identifies it.
-        return self._names.get(number, path) if path == first_path else _tail(path, self._names.get(number, path))
+        return (
+            self._names.get(number, path)
+            if path == first_path
+            else _distinguishing_tail(path, self._names.get(number, path))
+        )
 
     def all(self) -> Iterator[e.SourceFound]:
         """Yield the event by which each source was first found. Sources are numbered from 1 without gaps."""
@@ -205,7 +209,7 @@ class PlaceNames(Struct):
             yield event
 
 
-def _tail(path: str, like_path: str) -> str:
+def _distinguishing_tail(path: str, like_path: str) -> str:
     return "/".join(path.split("/")[-(like_path.count("/") + 1) :])
 
 

@@ -18,7 +18,7 @@ from ...domain.state_machines.drain import INITIAL_DRAIN_STATE
 from ...domain.state_machines.job_rows import UNSUBMITTED
 from ...domain.state_machines.slot_rows import INITIAL_PAIR, UNLETTERED
 from ..narration import defrag_words
-from ..narration.formatting import counted, excerpt, instant, interval, memory, shortened
+from ..narration.formatting import counted, excerpt, instant, interval, memory, shorten_text
 from ..narration.sentence_tables import tables
 
 LETTERS: dict[str, str] = {
@@ -47,17 +47,17 @@ class Row(NamedTuple):
 
 
 def _ad(changes: e.Ad) -> str:
-    return shortened(", ".join(f"{name} = {text}" if text else f"{name} gone" for name, text in changes.items()))
+    return shorten_text(", ".join(f"{name} = {text}" if text else f"{name} gone" for name, text in changes.items()))
 
 
 _FORMS: Final[dict[str, Callable[[Any], str]]] = {
     "ad": _ad,
-    "facts": lambda facts: shortened(", ".join(f"{name} {value}" for name, value in facts.items())),
+    "facts": lambda facts: shorten_text(", ".join(f"{name} {value}" for name, value in facts.items())),
     "executable": lambda ad: ad.get("Executable", ""),
-    "names": lambda names: shortened(", ".join(names), 60) or "nothing",
-    "settings": lambda ad: shortened(", ".join(f"{name} = {text or 'its default'}" for name, text in ad.items())),
-    "priorities": lambda values: shortened(", ".join(f"{name} {value:.6g}" for name, value in values.items())),
-    "start": lambda text: shortened(text, 60),
+    "names": lambda names: shorten_text(", ".join(names), 60) or "nothing",
+    "settings": lambda ad: shorten_text(", ".join(f"{name} = {text or 'its default'}" for name, text in ad.items())),
+    "priorities": lambda values: shorten_text(", ".join(f"{name} {value:.6g}" for name, value in values.items())),
+    "start": lambda text: shorten_text(text, 60),
     "usage": lambda usage: f"{usage / 1e9:g} s",
 }
 
@@ -103,7 +103,7 @@ def _transform_row(event: e.JobsTransformed) -> Row:
 
 def _rejection_row(event: e.SubmissionRefused) -> Row:
     proof = f", evidence {event.evidence}" if event.evidence else ""
-    return Row("refused", f"cluster {event.cluster}, by {event.setting}: {shortened(event.reason)}{proof}")
+    return Row("refused", f"cluster {event.cluster}, by {event.setting}: {shorten_text(event.reason)}{proof}")
 
 
 _REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
@@ -131,7 +131,7 @@ def client_end(event: e.BackfillExited) -> str:
 
 
 def _client_end_row(event: e.BackfillExited) -> Row:
-    details = [client_end(event), shortened(event.reason)]
+    details = [client_end(event), shorten_text(event.reason)]
     details += [f"not again before {instant(event.retry)} UTC"] if event.retry else []
     if event.user_cpu or event.system_cpu:
         details.append(f"CPU {interval(event.user_cpu + event.system_cpu)}")
@@ -149,7 +149,7 @@ def _job_end_row(event: e.JobExited) -> Row:
 
 def _edit_row(event: e.JobsEdited) -> Row:
     details = [_ad(event.changes)] if event.changes else []
-    return Row("edited", "; ".join([*details, *map(shortened, event.notes)]))
+    return Row("edited", "; ".join([*details, *map(shorten_text, event.notes)]))
 
 
 def _usage_row(event: e.JobMeasured) -> Row:
@@ -159,7 +159,7 @@ def _usage_row(event: e.JobMeasured) -> Row:
 
 def _entry_row(event: e.JobLogged) -> Row:
     kind = ENTRIES.get(event.number)
-    return Row(kind.name if kind else f"entry {event.number:03}", shortened(event.text.partition("\n")[0].strip()))
+    return Row(kind.name if kind else f"entry {event.number:03}", shorten_text(event.text.partition("\n")[0].strip()))
 
 
 def _job_start_row(event: e.JobActivated) -> Row:
@@ -182,8 +182,8 @@ OF_JOBS: dict[type[e.Event], Callable[[Any], Row]] = {
     e.JobsDeferred: lambda event: Row("deferred", f"in {interval(event.until - event.at)}"),
     e.JobActivated: _job_start_row,
     e.ReservationEnded: lambda event: Row("reservation over", f"on {event.slot}" if event.slot else ""),
-    e.MailDue: lambda event: Row("mail due", f"to {', '.join(event.to) or 'no one'}: {shortened(event.subject)}"),
-    e.Mailed: lambda event: Row("mailed", shortened(event.failure) or "sent"),
+    e.MailDue: lambda event: Row("mail due", f"to {', '.join(event.to) or 'no one'}: {shorten_text(event.subject)}"),
+    e.Mailed: lambda event: Row("mailed", shorten_text(event.failure) or "sent"),
     e.JobTransferEnded: _transfer_row,
     e.JobMeasured: _usage_row,
     e.JobExited: _job_end_row,
@@ -207,14 +207,14 @@ def _slot_transition_row(event: e.SlotTransitioned) -> Row:
 
 
 def _drain_start_row(event: e.DrainBegan) -> Row:
-    details = [f"drain {event.drain}", shortened(event.reason)]
+    details = [f"drain {event.drain}", shorten_text(event.reason)]
     details += [f"then {event.completion}" * bool(event.completion), f"START = {event.start}" * bool(event.start)]
     return Row("start", ", ".join(filter(None, details)), INITIAL_DRAIN_STATE, event.schedule)
 
 
 def _poll_row(event: e.DefragPolled) -> Row:
     details = [defrag_words.poll_sentence(event), defrag_words.poll_result(event)]
-    return Row("polled", shortened("; ".join(filter(None, details)), 240))
+    return Row("polled", shorten_text("; ".join(filter(None, details)), 240))
 
 
 def _claim_details(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
@@ -234,7 +234,7 @@ def _claim_row(event: e.ClaimMade) -> Row:
 def _claim_flags_row(event: e.ClaimFlagged) -> Row:
     code = f" (code {event.code}, subcode {event.subcode})" if event.code else ""
     flags = ", ".join(event.flags)
-    return Row("marked", f"{flags}{': ' if flags and event.reason else ''}{shortened(event.reason)}{code}")
+    return Row("marked", f"{flags}{': ' if flags and event.reason else ''}{shorten_text(event.reason)}{code}")
 
 
 def _holder_row(event: e.ClaimHolderSilent) -> Row:
@@ -245,7 +245,9 @@ def _holder_row(event: e.ClaimHolderSilent) -> Row:
 
 def _quotas_row(event: e.QuotasAssigned) -> Row:
     quotas = ", ".join(f"{group.name} {group.quota:.6g}" for group in event.groups)
-    return Row("quotas", shortened(f"{event.total:.6g} cores: {quotas}" if quotas else "there are no groups any more"))
+    return Row(
+        "quotas", shorten_text(f"{event.total:.6g} cores: {quotas}" if quotas else "there are no groups any more")
+    )
 
 
 def _submitter_row(event: e.SubmitterSet) -> Row:
@@ -268,11 +270,11 @@ def _ads_row(event: e.AdsKept) -> Row:
 
 
 def _answer_row(event: e.RequestAnswered) -> Row:
-    return Row("asked", shortened(f"{event.request} {event.arguments}: answered {event.answer}"))
+    return Row("asked", shorten_text(f"{event.request} {event.arguments}: answered {event.answer}"))
 
 
 def _evaluation_row(event: e.EvaluationRecorded) -> Row:
-    return Row("noted", f"{shortened(f'{event.name} = {event.expression}')} is {event.value}")
+    return Row("noted", f"{shorten_text(f'{event.name} = {event.expression}')} is {event.value}")
 
 
 def _gap_row(event: e.SourceGap) -> Row:

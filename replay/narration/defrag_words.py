@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ...domain import events as e
-from .evidence import full_evidence, values
+from .evaluation_texts import full_evidence, values
 from .formatting import counted, interval
 from .sentence_tables import REJECTIONS
 

@@ -61,7 +61,7 @@ def excerpt(text: str, length: int = 1000) -> str:
     return text if len(text) <= length else f"{text[:length]}... ({counted(len(text) - length, 'more character')})"
 
 
-def shortened(text: str, length: int = 100) -> str:
+def shorten_text(text: str, length: int = 100) -> str:
     """Return a text, cut to at most `length` characters."""
     return text if len(text) <= length else f"{text[: length - 3]}..."
 

@@ -10,8 +10,8 @@ from msgspec.structs import asdict
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, parse
 from ...domain.classad.analysis import references_or_empty
-from .evidence import without_brackets
-from .formatting import counted, memory, shortened
+from .evaluation_texts import without_brackets
+from .formatting import counted, memory, shorten_text
 from .sentence_tables import REJECTIONS
 from .unmatchable_jobs import Misfit, RefusingSlots, Shortage, UnmetCondition
 
@@ -34,7 +34,7 @@ def slot_counts(reason: e.Unmatched) -> str:
 
 def preemption_refusals(reason: e.Unmatched) -> str:
     """Return why matching claimed slots could not be preempted, or an empty string if there are none."""
-    denials = [_counted(REJECTIONS["denied"][name], count) for name, count in _counts(reason.denied).items()]
+    denials = [_count_with_form(REJECTIONS["denied"][name], count) for name, count in _counts(reason.denied).items()]
     if not denials:
         return ""
     total = counted(sum(_counts(reason.denied).values()), "claimed slot")
@@ -72,7 +72,7 @@ def _counts(denied: e.Denied | None) -> dict[str, int]:
     return {} if denied is None else {name: count for name, count in asdict(denied).items() if count}
 
 
-def _counted(forms: str, count: int) -> str:
+def _count_with_form(forms: str, count: int) -> str:
     singular, _, plural = forms.partition(" | ")
     return (plural if plural and count != 1 else singular).format(count)
 
@@ -182,7 +182,7 @@ def misfit_text(misfit: Misfit) -> str:
         absent = [name for unmet in misfit.unmet for name in unmet.lacks]
         if absent:
             return f"no slot can run it: its Requirements read {' and '.join(absent)}, which neither it nor a slot has"
-        conditions_text = " and ".join(shortened(without_brackets(unmet.condition), 120) for unmet in misfit.unmet)
+        conditions_text = " and ".join(shorten_text(without_brackets(unmet.condition), 120) for unmet in misfit.unmet)
         subject = "the slot does not meet" if misfit.slots == 1 else f"none of {misfit.slots:,} slots meets"
         return f"no slot can run it: {subject} {conditions_text}{_nearest_text(misfit)}"
     requirement_text = "all conditions of its Requirements" if misfit.nearest else "everything that it requests"
@@ -190,7 +190,7 @@ def misfit_text(misfit: Misfit) -> str:
 
 
 def _refusing_text(slot: str, refusing: RefusingSlots) -> str:
-    condition = shortened(without_brackets(refusing.condition), 120)
+    condition = shorten_text(without_brackets(refusing.condition), 120)
     if refusing.lacks:
         lacks = " and ".join(refusing.lacks)
         return f"no slot can run it: the job lacks {lacks}, without which {condition} of {slot} is {refusing.value}"
@@ -210,7 +210,7 @@ def _lacking_attribute(unmet: UnmetCondition) -> str:
 def _nearest_text(misfit: Misfit) -> str:
     """Return the values of the nearest slot that do not meet the job's conditions, in brackets."""
     slot_values = {name: text for unmet in misfit.unmet for name, text in unmet.has.items()}
-    values, slot = ", ".join(f"{name} = {shortened(text, 60)}" for name, text in slot_values.items()), misfit.nearest
+    values, slot = ", ".join(f"{name} = {shorten_text(text, 60)}" for name, text in slot_values.items()), misfit.nearest
     if values:
         return f" ({slot} has {values})" if misfit.slots == 1 else f" (the nearest, {slot}, has {values})"
     return f" (the nearest is {slot})" if slot and not misfit.unmet else ""

@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 
 from ...domain import events as e
 from ...domain.errors import PoolbookError
-from .evidence import full_evidence, values
+from .evaluation_texts import full_evidence, values
 from .formatting import instant, iso
 from .sentence_tables import ADVICE, EXPLAINS, REJECTIONS, UNDOES, WORDS, cause_words, step_name
 
@@ -91,7 +91,7 @@ class Sentence:
         """The sentence, including the facts from later records."""
         return evolve(self, facts=self.facts | self.later)
 
-    def restated(self, code: str, facts: dict[str, str]) -> Sentence:
+    def restate(self, code: str, facts: dict[str, str]) -> Sentence:
         """Return another sentence about the same event."""
         return Sentence(self.at, self.position, code, facts, self.cause, self.stimulus)
 
@@ -104,7 +104,7 @@ class Sentence:
 
 
 @frozen
-class Answer:
+class Explanation:
     """An explanation of the state of a job, slot or cluster: ``lines`` are its status, the last steps that led to it,
     and advice; ``life`` is its whole history in chronological order."""
 
@@ -116,14 +116,14 @@ class Answer:
         return [line.text for line in self.lines]
 
 
-def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, life: Sequence[Sentence]) -> Answer:
+def answer(head: Sentence, steps: Iterable[Sentence], advice: Sentence | None, life: Sequence[Sentence]) -> Explanation:
     """Return an answer of at most ``MOST_LINES`` different lines: the head, the steps (the most important first) and
     the advice."""
     room = MOST_LINES - 1 - (advice is not None)
     by_text: dict[str, Sentence] = {}
     for step in steps:
         by_text.setdefault(step.text, step)
-    return Answer((head, *list(by_text.values())[:room], *([advice] if advice is not None else [])), tuple(life))
+    return Explanation((head, *list(by_text.values())[:room], *([advice] if advice is not None else [])), tuple(life))
 
 
 def explaining_steps(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sentence]:
@@ -140,7 +140,7 @@ def explaining_steps(chain: Sequence[Sentence], since: Sentence) -> Iterator[Sen
 def advise(code: str, since: Sentence, **facts: str) -> Sentence:
     """Return a sentence with advice for the user, dated like another sentence."""
     assert code in ADVICE, code
-    return since.restated(code, facts)
+    return since.restate(code, facts)
 
 
 def dated_line(sentence: Sentence, zone: tzinfo = UTC) -> str:
@@ -156,7 +156,7 @@ class StimulusContext:
     evidence: dict[str, list[e.EvaluationRecorded]] = field(factory=dict)
     noted: dict[int, e.EvaluationRecorded] = field(factory=dict)  #: the same evidence by its position
 
-    def note(self, position: int, event: e.Event) -> None:
+    def add_event(self, position: int, event: e.Event) -> None:
         if isinstance(event, e.RequestAnswered):
             self.requests[event.stimulus] = event
         elif isinstance(event, e.EvaluationRecorded):
@@ -190,7 +190,7 @@ def evidence_facts(note: e.EvaluationRecorded) -> dict[str, str]:
     return {"name": note.name, "values": values(note), "evidence": full_evidence(note)}
 
 
-def until(events: Iterable[e.LoggedEvent], at: int | None) -> Iterable[e.LoggedEvent]:
+def events_until(events: Iterable[e.LoggedEvent], at: int | None) -> Iterable[e.LoggedEvent]:
     """Yield the events up to the instant `at`, or None for all."""
     return events if at is None else ((position, event) for position, event in events if event.at <= at)
 
@@ -218,7 +218,11 @@ def fill(template: str, facts: Mapping[str, str], verbose: bool = False) -> str:
     filled = _select_part(template, verbose)
     while (reduced := _PART.sub(lambda part: _fill_part(part[1], facts), filled)) != filled:  # the innermost first
         filled = reduced
-    short = facts if verbose else {name: text if name in _UNCUT | _LISTS else cut(text) for name, text in facts.items()}
+    short = (
+        facts
+        if verbose
+        else {name: text if name in _UNCUT | _LISTS else cut_text(text) for name, text in facts.items()}
+    )
     text = _FACT.sub(lambda fact: short.get(fact[1], ""), filled)
     for name in sorted(_UNCUT & facts.keys()) if len(text) > LINE and not verbose else ():
         fact_length = max(LONGEST, len(facts[name]) - (len(text) - LINE))
@@ -243,7 +247,7 @@ def _without_middle(text: str, length: int) -> str:
     return f"{begin} ... {text[-(length - len(begin) - 5) :].partition(' ')[2]}"
 
 
-def cut(text: str, length: int = LONGEST) -> str:
+def cut_text(text: str, length: int = LONGEST) -> str:
     """Return a text without its expression, cut between words to at most `length` characters."""
     text = _TRUTH.sub(lambda truth: f" is {truth[1].lower()}", _EXPRESSION.sub("", text))
     if len(text) <= length:

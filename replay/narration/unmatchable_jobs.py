@@ -17,7 +17,7 @@ from ...domain.classad.matching import is_satisfied, requirements_met
 from ...domain.classad.values import ContextError, EvaluationError
 from ...domain.events import Ad
 from ...domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES
-from ...domain.state.caches import ad_of
+from ...domain.state.caches import ad_from_attributes
 from ...domain.state.user_maps import NO_MAPS, UserMaps
 
 REQUEST = "Request"
@@ -75,8 +75,8 @@ def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, user_maps: UserMa
     :param user_maps: the tables that ``userMap()`` reads
     """
     try:
-        full_slots = [(name, ad_of(at_full_size(ad))) for name, ad in sorted(slots)]
-        return _misfit(ad_of(job), full_slots, Context(now=now, user_maps=user_maps))
+        full_slots = [(name, ad_from_attributes(at_full_size(ad))) for name, ad in sorted(slots)]
+        return _misfit(ad_from_attributes(job), full_slots, Context(now=now, user_maps=user_maps))
     except ContextError:  # it reads a value that changes with each cycle
         return None
 

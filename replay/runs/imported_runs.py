@@ -75,7 +75,7 @@ class ImportedRuns:
 
     def runs(self) -> list[JobRun]:
         """Return all runs with their causes, sorted by end."""
-        return self.explained_runs(Records(self.since, self.until).read(self.log.read()), None)
+        return self.explained_runs(Records(self.since, self.until).fold_records(self.log.read()), None)
 
     def explained_runs(self, records: Records, at: int | None) -> list[JobRun]:
         deaths = Deaths(self.log, PlaceNames(self.log), SlotRecords(self.log, at), self.zone)
@@ -113,7 +113,7 @@ class ImportedRuns:
             wall = reader.facts.get("wall")
             if wall is None or wall.letter != "H":
                 continue
-            unknown_time = wall.value - sum(run.lasted for run, _ in runs)
+            unknown_time = wall.value - sum(run.duration for run, _ in runs)
             if unknown_time > max(SOON, wall.value // 100):
                 self.unknown.jobs += 1
                 self.unknown.time += unknown_time
@@ -182,7 +182,7 @@ class _ImportedJobRuns:
         user, group = self._user(), self._value_of_ads(self.records.groups, statements) or ""
         departure = self._value_of_ads(self.records.left, statements)
         name = f"{self.job[0]}.{self.job[1]}"
-        runs = [_CombinedRun.of(same_runs, run_ends) for same_runs in runs_of(self.recorded_job)]
+        runs = [_CombinedRun.from_same_runs(same_runs, run_ends) for same_runs in runs_of(self.recorded_job)]
         runs = [known_run if known_run.entries else known_run.ended_by(orphan_ends) for known_run in runs]
         started_runs = [run for run in runs if run.began is not None]
         runs = _distinct_runs(sorted(started_runs, key=lambda run: run.began or 0))
@@ -251,7 +251,7 @@ class ImportedRunEnd(NamedTuple):
     places: tuple[str, ...]
 
     @staticmethod
-    def of(entries: Sequence[Entry]) -> ImportedRunEnd:
+    def from_entries(entries: Sequence[Entry]) -> ImportedRunEnd:
         """Return the end of a run according to the entries after its start. A schedd's restart is not a lost
         connection."""
         attended = lost = 0
@@ -279,7 +279,7 @@ class _CombinedRun(NamedTuple):
     ends: tuple[str, ...]
 
     @staticmethod
-    def of(same_runs: Sequence[RecordedRun], run_ends: dict[int, ImportedRunEnd]) -> _CombinedRun:
+    def from_same_runs(same_runs: Sequence[RecordedRun], run_ends: dict[int, ImportedRunEnd]) -> _CombinedRun:
         facts = _believed_facts(statement for run in same_runs for statement in run.statements)
         own_ends = [run_ends[id(run)] for run in same_runs if id(run) in run_ends]
         entries = next((run_end.entries for run_end in own_ends if run_end.entries), ())
@@ -369,9 +369,9 @@ def _run_ends(accounts: Iterable[JobAccount]) -> tuple[dict[int, ImportedRunEnd]
             over_at = next((place.at for number, place, _ in near_entries if number in (_EVICTED, _DONE)), EVER)
             if entry is None or entry[0] == _BEGINS or (entry[0] in (_EVICTED, _DONE) and entry[1].at > over_at + SOON):
                 if run is not None:
-                    run_ends[id(run)] = ImportedRunEnd.of(near_entries)
+                    run_ends[id(run)] = ImportedRunEnd.from_entries(near_entries)
                 elif any(number in (_EVICTED, _DONE) for number, _, _ in near_entries):
-                    orphan_ends.append(ImportedRunEnd.of(near_entries))
+                    orphan_ends.append(ImportedRunEnd.from_entries(near_entries))
                 run = next(begun_runs, None) if entry is not None and entry[0] == _BEGINS else None
                 near_entries = []
             if entry is not None and entry[0] != _BEGINS:

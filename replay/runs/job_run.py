@@ -85,6 +85,6 @@ class JobRun:
         return SlotName.parse(self.slot).machine
 
     @property
-    def lasted(self) -> int:
+    def duration(self) -> int:
         """How long the job had the slot, in microseconds."""
         return max(0, self.ended - self.began)

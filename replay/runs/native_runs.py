@@ -14,7 +14,7 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.state.job_ad import unquoted
-from ..narration.formatting import shortened
+from ..narration.formatting import shorten_text
 from .job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from .run_end_causes import CAUSES, Cause, best_cause, own_cause
 
@@ -48,7 +48,7 @@ class _NativeRunReader:
     preferred: dict[str, str] = field(factory=dict)  #: the reason why each slot was last given to another job
     last: int = 0
 
-    def read(self, position: int, event: e.Event) -> JobRun | None:
+    def fold_event(self, position: int, event: e.Event) -> JobRun | None:
         self.last = max(self.last, event.at)
         if isinstance(event, e.ClusterSubmitted):
             user = unquoted(event.ad.get("User", "")) or event.submitter
@@ -57,9 +57,9 @@ class _NativeRunReader:
             self.active[str(position)] = _OpenRun(event, self.users.get(event.cluster, ("", "")))
             self.run_by_slot[event.slot] = self.last_activation[event.cluster, event.proc] = str(position)
         elif isinstance(event, e.JobExited):
-            return self._exited(position, event)
+            return self._fold_exit(position, event)
         elif isinstance(event, e.SlotTransitioned):
-            self._moved(event)
+            self._fold_transition(event)
         elif isinstance(event, e.ClaimFlagged | e.ClaimQueued | e.ClaimWithdrawn):
             self._of_claim(event)
         elif isinstance(event, e.JobsTransitioned):
@@ -72,7 +72,7 @@ class _NativeRunReader:
             self.preferred.update((slot, match.reason) for match in matches for slot in (match.slot, *match.preempts))
         return None
 
-    def _moved(self, event: e.SlotTransitioned) -> None:
+    def _fold_transition(self, event: e.SlotTransitioned) -> None:
         run = self.active.get(self.run_by_slot.get(event.slot, ""))
         if run is None:
             return
@@ -107,7 +107,7 @@ class _NativeRunReader:
                 run.of_job.append(cause)
                 run.reason_text = unquoted(event.changes.get("HoldReason", "") or event.changes.get("RemoveReason", ""))
 
-    def _exited(self, position: int, event: e.JobExited) -> JobRun | None:
+    def _fold_exit(self, position: int, event: e.JobExited) -> JobRun | None:
         run = self.active.pop(event.key, None)
         if run is None:
             return None
@@ -124,7 +124,7 @@ class _NativeRunReader:
         event = run.event
         return JobRun(
             f"{event.cluster}.{event.proc}", *run.user, event.slot, event.at, ended, outcome, cause,
-            shortened(run.reason_text), position, stimulus,
+            shorten_text(run.reason_text), position, stimulus,
         )  # fmt: skip
 
     def unfinished_runs(self) -> Iterator[JobRun]:
@@ -137,7 +137,7 @@ def own_runs(events: Iterable[tuple[int, e.Event]]) -> Iterator[JobRun]:
     """Yield the runs in a pool's own log, sorted by end, followed by the runs that have not ended."""
     reader = _NativeRunReader()
     for position, event in events:
-        run = reader.read(position, event)
+        run = reader.fold_event(position, event)
         if run is not None:
             yield run
     yield from reader.unfinished_runs()

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.events.handlers import handlers_of
-from ...domain.imported.packed_ads import index, plain, select
+from ...domain.imported.packed_ads import index_of_event, select, unquoted
 from ...domain.imported.record_sources import NOT_STARTED, NOT_SWITCHED, RecordPlace, place_of
 from ...domain.ports.log import EventStore
 from ..forensics.audit.event_log_facts import JobRecord
@@ -66,7 +66,7 @@ class Records:
     _begun: dict[tuple[int, str], RecordPlace] = field(factory=dict)
     """The starts of shadows that have not exited, by the chain of their schedd's log and their pid."""
 
-    def read(self, records: Iterable[tuple[int, e.Event]]) -> Records:
+    def fold_records(self, records: Iterable[tuple[int, e.Event]]) -> Records:
         for position, event in records:
             take_event = _TAKE.get(type(event))
             if take_event is not None and (event.at <= self.at or isinstance(event, e.SourceEvent | e.AdsKept)):
@@ -79,10 +79,12 @@ class Records:
         assert self.only is not None
         places = PlaceNames(log)
         streams = [*(p.stream for p in places.all()), f"cluster/{self.only[0]}", *(f"ads/{kind}" for kind in _ADS)]
-        self.read(sorted((pair for stream in streams for pair in log.read_stream(stream)), key=lambda pair: pair[0]))
+        self.fold_records(
+            sorted((pair for stream in streams for pair in log.read_stream(stream)), key=lambda pair: pair[0])
+        )
         records = (record for records in self.records_by_job.values() for record in records)
         first_entry = min((record.at for record in records if record.letter not in "HPS"), default=0)
-        return self.read(
+        return self.fold_records(
             records_between(log, places, "startlog", first_entry - LINGERING, min(self._end_of_jobs(), self.at))
         )
 
@@ -100,7 +102,7 @@ class Records:
             self.records_by_job.setdefault(job, []).append(record)
 
     def on_source(self, position: int, event: e.SourceFound) -> None:
-        self.sources.take(event)
+        self.sources.fold_event(event)
 
     def on_gap(self, position: int, event: e.SourceGap | e.SourceRefused) -> None:
         chain = self.chain_of(event.source)
@@ -126,9 +128,9 @@ class Records:
         if event.kind not in _ADS or place is None:
             return
         letter, _ = self.sources.letter(place.source)
-        columns = index(event)
-        lines, departures, queue_times = columns.lines, columns.micros("left"), columns.micros("qdate")
-        clusters, procs = columns.wholes("cluster"), columns.wholes("proc")
+        columns = index_of_event(event)
+        lines, departures, queue_times = columns.lines, columns.microseconds("left"), columns.microseconds("qdate")
+        clusters, procs = columns.integers("cluster"), columns.integers("proc")
         chosen_ads = [
             number
             for number in range(event.count)
@@ -147,7 +149,7 @@ class Records:
                 self.left[at] = departures[number]
             for name, values in (("AcctGroup", self.groups), ("VacateReasonCode", self.codes)):
                 if name in ad:
-                    values[at] = plain(ad[name])
+                    values[at] = unquoted(ad[name])
             body = json.dumps(ad)
             record = JobRecord(position, letter, place.source, place.source, lines[number], event.at, "ad", body)
             self._add_record((clusters[number], procs[number]), record)

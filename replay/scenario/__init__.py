@@ -6,7 +6,7 @@ table in ``verbs``. ``transcript`` formats a simulation line by line. ``adapters
 live engine.
 """
 
-from .parser import read
+from .parser import parse_scenario
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 
-__all__ = ["ConfigurationSource", "PlayError", "Scenario", "ScenarioMachine", "ScenarioStep", "read"]
+__all__ = ["ConfigurationSource", "PlayError", "Scenario", "ScenarioMachine", "ScenarioStep", "parse_scenario"]

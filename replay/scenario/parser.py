@@ -19,7 +19,7 @@ from ...domain.state_machines import DIALECTS
 from ...domain.suggestions import did_you_mean
 from ...domain.units import SECOND
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
-from .scenario_times import ScenarioCalendar, begin, is_clock, is_time_word, may_have_two_words
+from .scenario_times import ScenarioCalendar, is_clock, is_time_word, may_have_two_words, start_instant
 from .statements import ASSIGNED, MOST, NAME, StatementContext, instant, split, steps_of
 from .verbs import VERBS, amount
 
@@ -80,7 +80,7 @@ class _ScenarioReader:
         if not 1 < len(words) < 4:
             raise_usage("start")
         zone = _parse_zone(words[2]) if len(words) > 2 else UTC
-        self.start = begin(words[0], words[1], zone), zone
+        self.start = start_instant(words[0], words[1], zone), zone
 
     def read_until(self, words: list[str]) -> None:
         self.check_once("until")
@@ -138,7 +138,7 @@ class _ScenarioReader:
         self.dated_lines.append((self.text.number, [*previous[:count], "expect", *words], ()))
 
 
-def read(text: str) -> Scenario:
+def parse_scenario(text: str) -> Scenario:
     """Parse a scenario. Raise PlayError, with the line number, if the text is not a valid scenario."""
     reader = _ScenarioReader(_ScenarioLines(text.splitlines()))
     heads: Mapping[str, Callable[[list[str]], None]] = {head: getattr(reader, f"read_{head}") for head in HEADS}
@@ -171,7 +171,7 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
             raise PlayError(
                 f"unknown machine {source.machine}{_suggestion_text(source.machine, reader.machines)}", source.line
             )
-    calendar = ScenarioCalendar(*(reader.start or (begin(*BEGIN, UTC), UTC)))
+    calendar = ScenarioCalendar(*(reader.start or (start_instant(*BEGIN, UTC), UTC)))
     line, until_words = reader.until
     with _errors_at_line(line):
         end = instant(until_words, calendar) if line else 0

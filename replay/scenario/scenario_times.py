@@ -69,7 +69,7 @@ class ScenarioCalendar:
     start: int
     zone: tzinfo = UTC
 
-    def at(self, instant: int) -> datetime:
+    def local_time(self, instant: int) -> datetime:
         """Convert an instant since the start to a date and time in the zone."""
         return datetime.fromtimestamp((self.start + instant) / SECOND, self.zone)
 
@@ -93,22 +93,22 @@ class ScenarioCalendar:
         else:
             return length(first_word)
         if since < 0:
-            raise ValueError(f"{' '.join(words)} is before the scenario's start, {format_time(self.at(0))}")
+            raise ValueError(f"{' '.join(words)} is before the scenario's start, {format_time(self.local_time(0))}")
         return since
 
     def days_later(self, instant: int, days: int) -> int:
         """Return the instant a number of days later, at the same time of day."""
-        return self._instant_of(self.at(instant).replace(tzinfo=None) + timedelta(days=days))
+        return self._instant_of(self.local_time(instant).replace(tzinfo=None) + timedelta(days=days))
 
     def _weekday(self, day: int, clock: timedelta) -> int:
-        start = self.at(0)
+        start = self.local_time(0)
         days_ahead = (day - start.weekday()) % 7
         midnight = datetime(start.year, start.month, start.day)
         first_time = self._instant_of(midnight + timedelta(days=days_ahead) + clock)
         return first_time if first_time >= 0 else self._instant_of(midnight + timedelta(days=days_ahead + 7) + clock)
 
 
-def begin(date: str, clock: str, zone: tzinfo) -> int:
+def start_instant(date: str, clock: str, zone: tzinfo) -> int:
     """Return the instant (microseconds since the epoch) of a date and a time of day. Raise ValueError if either is
     invalid."""
     time = datetime.fromisoformat(date) + _time_of_day(clock)

@@ -160,7 +160,7 @@ class _LineWords:
         self.words = self.words[1:]
         return True
 
-    def take(self) -> str:
+    def next_word(self) -> str:
         taken_words, self.words = self.words[0], self.words[1:]
         return taken_words
 
@@ -197,7 +197,7 @@ def _take_times(words: list[str], context: StatementContext) -> tuple[_Statement
     if remaining.skip("every"):
         if not remaining.words:
             raise ValueError("`every` needs a duration, for example `every 1d`")
-        every = length(remaining.take())
+        every = length(remaining.next_word())
         if not every:
             raise ValueError("the duration after `every` must be longer than 0")
         until = remaining.instant() if remaining.skip("until") else context.end

@@ -27,7 +27,7 @@ STORY = 12  #: how many of a slot's last lines are shown if an expectation about
 
 
 @frozen
-class TranscriptEntry:
+class TranscriptLine:
     """A line of the transcript, at an instant since the start (microseconds)."""
 
     at: int
@@ -57,11 +57,11 @@ class Transcript:
     slots: dict[str, tuple[str, int]] = field(factory=dict)  #: slot -> state/activity, and since when
     last_row: dict[str, str] = field(factory=dict)  #: slot -> the row of its last transition
     ended: dict[str, str] = field(factory=dict)  #: job -> the last status that it reached
-    story: dict[str, deque[TranscriptEntry]] = field(factory=dict)
+    story: dict[str, deque[TranscriptLine]] = field(factory=dict)
     events: int = 0
     _noted: dict[int, e.EvaluationRecorded] = field(factory=dict)
 
-    def hear(self, first_position: int, events: Sequence[e.Event]) -> Iterator[TranscriptEntry]:
+    def lines_of_events(self, first_position: int, events: Sequence[e.Event]) -> Iterator[TranscriptLine]:
         """Yield the lines of these events; ``first_position`` is the position of the first of them."""
         self._noted.clear()  # an event's evidence is from the same stimulus, and therefore in the same append
         self.events += len(events)
@@ -73,7 +73,7 @@ class Transcript:
             if isinstance(event, SHOWN) and not _is_self_evident(event):
                 note = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
                 for member in members(position, event):
-                    entry = TranscriptEntry(event.at - self.scenario.calendar.start, member, note)
+                    entry = TranscriptLine(event.at - self.scenario.calendar.start, member, note)
                     if member.stream.startswith("slot/"):
                         self.story.setdefault(member.thing, deque(maxlen=STORY)).append(entry)
                     yield entry
@@ -106,12 +106,12 @@ class Transcript:
         pair, since = self.slots.pop(slot)
         self.spent[pair] += at - since
 
-    def end(self) -> None:
+    def complete_totals(self) -> None:
         """Complete the totals at the scenario's end."""
         for slot in list(self.slots):
             self._end_activity(slot, self.scenario.calendar.start + self.scenario.end)
 
-    def last_lines(self, slot: str) -> tuple[TranscriptEntry, ...]:
+    def last_lines(self, slot: str) -> tuple[TranscriptLine, ...]:
         """Return the last entries about a slot."""
         return tuple(self.story.get(slot, ()))
 
@@ -119,9 +119,9 @@ class Transcript:
 
     def time(self, at: int) -> str:
         """Format an instant since the start, as date and time if the scenario's start was given."""
-        return format_time(self.scenario.calendar.at(at)) if self.scenario.clock else elapsed(at)
+        return format_time(self.scenario.calendar.local_time(at)) if self.scenario.clock else elapsed(at)
 
-    def line(self, entry: TranscriptEntry) -> str:
+    def line(self, entry: TranscriptLine) -> str:
         """Format an entry: time, slot or job, row and letter, source and target, cause."""
         member = entry.member
         move_text = f"{member.source} -> {member.target}".strip() if member.target else ""
@@ -177,7 +177,7 @@ def _evidence_text(note: e.EvaluationRecorded) -> str:
     return f"{text}; {values}" if values else text
 
 
-def entry_dict(entry: TranscriptEntry) -> dict[str, object]:
+def entry_dict(entry: TranscriptLine) -> dict[str, object]:
     """Return an entry for ``--json``."""
     member = entry.member
     fields: dict[str, object] = {

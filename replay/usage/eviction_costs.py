@@ -43,7 +43,7 @@ class Share(NamedTuple):
 def by_cause(runs: Sequence[JobRun]) -> list[Share]:
     """Return the totals of evictions by cause, starting with the most costly cause."""
     shares = [
-        Share(cause, len(cause_runs), sum(run.lasted for run in cause_runs))
+        Share(cause, len(cause_runs), sum(run.duration for run in cause_runs))
         for cause in CAUSES.values()
         if (cause_runs := [run for run in runs if run.cause is cause])
     ]
@@ -54,7 +54,7 @@ def as_dict(run: JobRun, place: str = "") -> dict[str, object]:
     """Return an eviction as a dict for JSON, with instants in ISO 8601 (UTC) and the lost time in seconds."""
     return {
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "machine": run.machine,
-        "began": iso(run.began), "lost": run.lasted / SECOND, "cause": run.cause.name, "words": run.cause.clause,
+        "began": iso(run.began), "lost": run.duration / SECOND, "cause": run.cause.name, "words": run.cause.clause,
         "said": run.reason_text, "place": place, "stimulus": run.stimulus,
     }  # fmt: skip
 

@@ -45,7 +45,7 @@ class Preemption:
     @property
     def lost(self) -> int:
         """The time used by the evicted run, in core-microseconds."""
-        return self.run.lasted * self.weight // 1000
+        return self.run.duration * self.weight // 1000
 
     @property
     def in_vain(self) -> bool:
@@ -85,7 +85,7 @@ class _PreemptionReader:
     )  #: a slot -> the evictions that freed it for its job
     last: int = 0
 
-    def read(self, position: int, event: e.Event, evicted: dict[int, JobRun]) -> None:
+    def fold_event(self, position: int, event: e.Event, evicted: dict[int, JobRun]) -> None:
         self.last = max(self.last, event.at)
         match event:
             case e.ClusterSubmitted():
@@ -226,7 +226,7 @@ def preemptions(log: EventStore, since: int = 0, until: int = EVER) -> list[Pree
     reader = _PreemptionReader()
     reader.vacate_requests = {event.stimulus: event.user for _, event in events if isinstance(event, e.RequestAnswered)}
     for position, event in events:
-        reader.read(position, event, evicted_runs)
+        reader.fold_event(position, event, evicted_runs)
     return [eviction for eviction in reader.finish() if since <= eviction.run.ended < until]
 
 
@@ -253,5 +253,5 @@ def as_dict(eviction: Preemption) -> dict[str, object]:
         "at": iso(run.ended), "job": run.job, "user": run.user, "slot": run.slot, "cause": run.cause.name,
         "for": eviction.beneficiary_job, "for_user": eviction.user, "used": eviction.used,
         "used_at": iso(eviction.began) if eviction.began else None, "used_for": eviction.lasted / SECOND,
-        "lost": run.lasted / SECOND, "lost_core_seconds": eviction.lost / SECOND, "position": run.position,
+        "lost": run.duration / SECOND, "lost_core_seconds": eviction.lost / SECOND, "position": run.position,
     }  # fmt: skip

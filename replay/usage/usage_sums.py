@@ -41,7 +41,7 @@ class Sum:
     wasted: int = 0
     evictions: int = 0
 
-    def add(self, run: JobRun, since: int, until: int, *, is_repeated: bool = False) -> None:
+    def add_run(self, run: JobRun, since: int, until: int, *, is_repeated: bool = False) -> None:
         """Add the part of a run between two instants. `is_repeated`: another part of the run was already added."""
         self.jobs.add((run.job, run.user))
         self.runs += not is_repeated
@@ -78,8 +78,8 @@ def sums(
         for begin, end in _window_parts(run, since, until, zone, finest_time):
             day = _date_of(begin, zone).isoformat() if finest_time else ""
             key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: _OF_TIMES[name]] for name in groups)
-            rows.setdefault(key, Sum()).add(run, begin, end)
-            total.add(run, begin, end, is_repeated=is_counted)
+            rows.setdefault(key, Sum()).add_run(run, begin, end)
+            total.add_run(run, begin, end, is_repeated=is_counted)
             is_counted = True
     return rows, total
 

@@ -222,7 +222,9 @@ def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitione
     """If a job's retirement time and vacate time are plain numbers of seconds, check that the job had the retirement
     time minus the vacate time. If they are expressions, their evidence is checked instead."""
     run, claim, machine = slot.activation, slot.claim, pool.state.machines.get(slot.machine)
-    limit, vacate = (_seconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime"))
+    limit, vacate = (
+        _microseconds(policy(slot, name) or "0") for name in ("maxjobretirementtime", "machinemaxvacatetime")
+    )
     if run is None or claim is None or machine is None or limit is None or vacate is None or has_own_times(pool, run):
         return
     drain = machine.drain
@@ -235,7 +237,7 @@ def check_retirement_over(pool: JudgedPool, slot: Slot, event: e.SlotTransitione
         pool.report(slot, "retirement", text)
 
 
-def _seconds(text: str) -> int | None:
+def _microseconds(text: str) -> int | None:
     """Convert seconds to microseconds; return None if the text is not a plain number."""
     return int(text) * 1_000_000 if text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS else None
 

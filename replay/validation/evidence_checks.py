@@ -13,12 +13,12 @@ from functools import lru_cache
 from ...domain import events as e
 from ...domain.classad import Context, Expression, unparse
 from ...domain.classad.analysis import value_or_error
-from ...domain.classad.evidence import is_cut
 from ...domain.classad.survey import survey
 from ...domain.classad.tree import Attribute, Call, children
+from ...domain.classad.value_evidence import is_cut
 from ...domain.classad.values import truth
 from ...domain.schedd.job_policy import PolicyValue, constant_value
-from ...domain.state.caches import ad_of, parse_cached
+from ...domain.state.caches import ad_from_attributes, parse_cached
 from ...domain.state.cluster import Cluster
 from ...domain.state.records import Slot
 from ..narration.sentence_tables import cause_words
@@ -149,7 +149,9 @@ def reevaluation_problem(note: e.EvaluationRecorded) -> str:
         scope, _, short_name = name.rpartition(".")
         (target if scope.upper() == "TARGET" else my_attributes)[short_name] = text
     second = note.at // 1_000_000
-    value = value_or_error(reparsed, ad_of(my_attributes), ad_of(target), Context(now=second, seed=second))
+    value = value_or_error(
+        reparsed, ad_from_attributes(my_attributes), ad_from_attributes(target), Context(now=second, seed=second)
+    )
     if truth(value) == truth_of(note.value):
         return ""
     values_text = ", ".join(f"{name} = {text}" for name, text in note.read.items()) or "nothing"

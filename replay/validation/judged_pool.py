@@ -126,12 +126,12 @@ class JudgedPool:
         self._ended_subjects: deque[Thing] = deque()
         self._violations: list[Violation] = []
 
-    def read(self, position: int, event: e.Event) -> None:
+    def set_current_event(self, position: int, event: e.Event) -> None:
         self.position, self.event, self.folds, self.at = position, event, event, event.at
         self.began = self.began or event.at
         self.ended = max(self.ended, event.at)
 
-    def fold(self) -> None:
+    def fold_current_event(self) -> None:
         """Fold the current event into the state. If this fails, report the event, unless a rule already did."""
         if self.folds is None:
             return

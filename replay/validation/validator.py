@@ -57,7 +57,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
         if event.at > at:
             job_checks.settle_queue(pool)
             yield from pool.take_violations()
-        pool.read(position, event)
+        pool.set_current_event(position, event)
         if not is_begin and event.at != at:
             pool.report(event_name(event), "instant", f"its time is {event.at}, but {stimulus} has the time {at}")
         _check_order(pool, event, last, at)
@@ -74,7 +74,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
                 pool.report("pool", "founded", "the log does not begin with the creation of its pool")
                 pool.founded = True
             rule(pool, event)
-            pool.fold()
+            pool.fold_current_event()
         last, at = position, event.at
         yield from pool.take_violations()
     yield from _settle(pool)

@@ -8,21 +8,21 @@ from ...domain.ports.log import EventStore
 from ..forensics.imported_log import is_imported
 from ..listing.members import StreamFilter, parse_filter
 from ..narration.formatting import counted
-from ..narration.sentences import Answer
+from ..narration.sentences import Explanation
 from .cluster import why_any_job, why_cluster
 from .select_events import slot_events
 from .slot import why_imported_slot, why_slot
 from .unknown_thing import slots_called
 
 
-def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Explanation:
     """Explain the state of a job (12.3) or slot (slot1@host), or summarize the jobs of a cluster (12). A slot with a
     unique name needs no machine (slot1). `at` is the instant in question, in microseconds (default: the log's end).
 
     :raises ValueError: the name is not a job, cluster or slot
     :raises UnknownThingError: the log has no such job, cluster or slot
     """
-    stream_filter = _named(log, name)
+    stream_filter = _stream_of_name(log, name)
     kind, _, stream_name = stream_filter.stream.partition("/")
     if kind == "cluster" and stream_filter.proc is not None:
         return why_any_job(log, int(stream_name), stream_filter.proc, at, zone)
@@ -39,7 +39,7 @@ def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -
 _ASKED = "why accepts a job (12.3), a cluster (12) or a slot (slot1@host)"
 
 
-def _named(log: EventStore, name: str) -> StreamFilter:
+def _stream_of_name(log: EventStore, name: str) -> StreamFilter:
     """Return the stream of a job, cluster or slot. A slot's machine may be omitted if only one slot has the name."""
     try:
         return parse_filter(name)

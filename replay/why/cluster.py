@@ -13,7 +13,7 @@ from ...domain.state_machines import HTCONDOR_25
 from ..forensics.imported_log import PlaceNames, is_imported, single_entries
 from ..narration.formatting import EVER, counted, instant
 from ..narration.sentence_tables import ADVICE
-from ..narration.sentences import Answer, Sentence, UnknownThingError, answer, until
+from ..narration.sentences import Explanation, Sentence, UnknownThingError, answer, events_until
 from ..outcomes import HoldReason, Outcomes, ProcessEnd, outcome_text, outcomes_of
 from ..runs.imported_runs import job_runs
 from ..runs.job_run import EVICTED, RUNNING
@@ -30,14 +30,14 @@ UNKNOWN_STATE = "in an unknown state"
 _OPEN = ("idle", "running", "suspended", UNKNOWN_STATE)
 
 
-def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> Answer:
+def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> Explanation:
     """Summarize a cluster's jobs as of the instant `at` (None: the log's end): the number of jobs with each outcome,
     and the answers for the first job that failed, for the first that is held, and, if none runs, for the first that
     waits.
 
     :raises UnknownThingError: the log has no such cluster
     """
-    events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
+    events = list(events_until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
     results = outcomes(log, cluster, at)
     if not results.status:
         refusal_answer = refusal((*log.read_stream("evidence"), *events), cluster) if events else None
@@ -58,7 +58,7 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
     return answer(head, steps, advice, [sentence for job_answer in first_answers for sentence in job_answer.life])
 
 
-def _later_lines(answers: Sequence[Answer]) -> Iterator[Sentence]:
+def _later_lines(answers: Sequence[Explanation]) -> Iterator[Sentence]:
     """Yield the second lines of the answers, then the third ones and so on, without advice."""
     for lines in zip_longest(*(job_answer.lines[1:] for job_answer in answers)):
         yield from (line for line in lines if line is not None and line.code not in ADVICE)
@@ -95,13 +95,15 @@ def _missing_records(
     )
 
 
-def _first_job_answers(log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo) -> list[Answer]:
-    kinds = ("failed", "held", *([] if results.first("running") is not None else ["idle"]))
-    procs = (results.first(status) for status in kinds)
+def _first_job_answers(
+    log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo
+) -> list[Explanation]:
+    kinds = ("failed", "held", *([] if results.first_job("running") is not None else ["idle"]))
+    procs = (results.first_job(status) for status in kinds)
     return [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
 
 
-def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: tzinfo) -> Answer:
+def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: tzinfo) -> Explanation:
     """Explain the state of a job in the pool's own log or an imported one."""
     if is_imported(log):
         return why_imported_job(log, cluster, proc, at, zone)
@@ -112,13 +114,13 @@ def outcomes(log: EventStore, cluster: int, at: int | None = None) -> Outcomes:
     """Return the outcomes of a cluster's jobs as of the instant `at`, in the pool's own log or an imported one."""
     if is_imported(log):
         return _outcomes_of_records(log, cluster, at)
-    return outcomes_of(event for _, event in until(log.read_stream(f"cluster/{cluster}"), at))
+    return outcomes_of(event for _, event in events_until(log.read_stream(f"cluster/{cluster}"), at))
 
 
 def _outcomes_of_records(log: EventStore, cluster: int, at: int | None) -> Outcomes:
     results = Outcomes()
     records: dict[int, list[Record]] = {}
-    events = list(until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
+    events = list(events_until(single_entries(log.read_stream(f"cluster/{cluster}")), at))
     for position, event in sorted(events, key=lambda event: event[1].at):
         if not isinstance(event, e.JobLogged | e.JobReported) or event.proc < 0:
             continue
@@ -128,14 +130,14 @@ def _outcomes_of_records(log: EventStore, cluster: int, at: int | None) -> Outco
             _update_with_entry(results, event.proc, record)
     _update_with_runs(log, cluster, at, results, records)
     for proc, ad in ads_of_cluster(log, "history", cluster):
-        departure = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus")
+        departure = ad.instant("CompletionDate") or ad.instant("EnteredCurrentStatus")
         if results.status.get(proc) not in _OVER and (at is None or departure <= at):
             _update_with_ad(results, proc, ad)
     for proc, ad in ads_of_queue(log, cluster, at).items():
         if proc not in results.status or (results.status[proc] in _OPEN and ad.has_left):
             _update_with_ad(results, proc, ad)
     reported_procs = {event.proc for _, event in events if isinstance(event, e.JobReported) and event.proc >= 0}
-    results.set(sorted(reported_procs - results.status.keys()), UNKNOWN_STATE)
+    results.set_status(sorted(reported_procs - results.status.keys()), UNKNOWN_STATE)
     return results
 
 
@@ -148,12 +150,12 @@ def _update_with_entry(results: Outcomes, proc: int, record: Record) -> None:
     facts = record.facts
     if record.what == "5":
         code, signal = facts.get("code", ""), facts.get("signal", "")
-        results.end(proc, ProcessEnd(_number(code), _number(signal)))
+        results.add_end(proc, ProcessEnd(_number(code), _number(signal)))
     elif record.what == "12":
         hold = HoldReason(facts.get("code", ""), facts.get("subcode", ""), facts.get("reason", ""))
-        results.set((proc,), "held", hold)
+        results.set_status((proc,), "held", hold)
     elif record.what in _BECOMES:
-        results.set((proc,), _BECOMES[record.what])
+        results.set_status((proc,), _BECOMES[record.what])
 
 
 def _update_with_runs(
@@ -173,7 +175,7 @@ def _update_with_runs(
             continue
         is_later = run.ended >= last_time if runs else run.began > last_time
         if is_later and results.status.get(proc, UNKNOWN_STATE) in _OPEN:
-            results.set((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNKNOWN_STATE))
+            results.set_status((proc,), {RUNNING: "running", EVICTED: "idle"}.get(run.outcome, UNKNOWN_STATE))
 
 
 def _number(text: str) -> int | None:
@@ -184,7 +186,9 @@ def _update_with_ad(results: Outcomes, proc: int, ad: JobAd) -> None:
     status = _NAMES.get(ad.number("JobStatus"), UNKNOWN_STATE)
     if status == "completed":
         signalled = ad.text("ExitBySignal").lower() == "true"
-        results.end(proc, ProcessEnd(None, ad.number("ExitSignal")) if signalled else ProcessEnd(ad.number("ExitCode")))
+        results.add_end(
+            proc, ProcessEnd(None, ad.number("ExitSignal")) if signalled else ProcessEnd(ad.number("ExitCode"))
+        )
         return
     hold = HoldReason(*(ad.text(name) for name in ("HoldReasonCode", "HoldReasonSubCode", "HoldReason")))
-    results.set((proc,), status, hold if status == "held" else None)
+    results.set_status((proc,), status, hold if status == "held" else None)

@@ -22,7 +22,7 @@ from ...domain.state_machines.hold_codes import hold_advice
 from ...domain.units import SECOND
 from ..forensics.imported_log import PlaceNames, host_of, single_entries
 from ..narration.formatting import instant, memory
-from ..narration.sentences import Answer, Sentence, UnknownThingError
+from ..narration.sentences import Explanation, Sentence, UnknownThingError
 from ..runs.imported_runs import job_runs
 from ..runs.job_run import RUNNING as GOES_ON
 from ..runs.job_run import JobRun
@@ -51,7 +51,9 @@ from .match_runs import is_match, same_user
 from .unknown_thing import unknown_job
 
 
-def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why_imported_job(
+    log: EventStore, cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
+) -> Explanation:
     """Explain the state of an imported job as of the instant `at` (None: the log's end).
 
     :raises UnknownThingError: the log has no records of such a job
@@ -60,7 +62,7 @@ def why_imported_job(log: EventStore, cluster: int, proc: int, at: int | None = 
     all_events = list(single_entries(log.read_stream(f"cluster/{cluster}")))
     points = access_points(all_events, (cluster, proc), places)
     if points is not None:
-        all_events = [event_pair for event_pair in all_events if points.has(event_pair[1])]
+        all_events = [event_pair for event_pair in all_events if points.may_concern(event_pair[1])]
     events_until = [event for event in all_events if at is None or event[1].at <= at]
     records = records_of(events_until, proc, places)
     ads = ads_of_job(log, (cluster, proc), at, records)
@@ -135,9 +137,9 @@ LISTS = {"job_ads": " when condor_q was asked", "queue": ", by the schedd's tabl
 
 
 def read_ads(job: ImportedJob) -> None:
-    submitted_ad = next((ad for ad in job.ads if ad.when("QDate")), None)
+    submitted_ad = next((ad for ad in job.ads if ad.instant("QDate")), None)
     if not job.submitted and submitted_ad is not None:
-        sentence = _add_from_ad(job, submitted_ad, submitted_ad.when("QDate"), "submitted", user=job.user()[0])
+        sentence = _add_from_ad(job, submitted_ad, submitted_ad.instant("QDate"), "submitted", user=job.user()[0])
         if not job.status:
             job.set_status("idle", sentence)
     if not job.began and not job.logged:
@@ -159,7 +161,7 @@ def _add_from_ad(job: ImportedJob, ad: JobAd, at: int, code: str, **facts: str) 
 def _add_starts_of_ads(job: ImportedJob) -> None:
     runs: dict[int, tuple[JobAd, str]] = {}
     for ad in job.ads:
-        begin_time = ad.when("JobCurrentStartDate")
+        begin_time = ad.instant("JobCurrentStartDate")
         slot = ad.text("RemoteHost") or ad.text("LastRemoteHost")
         if begin_time and slot and (job.at is None or begin_time <= job.at):
             runs.setdefault(begin_time, (ad, slot))
@@ -169,12 +171,12 @@ def _add_starts_of_ads(job: ImportedJob) -> None:
 
 
 def _add_departure(job: ImportedJob, ad: JobAd) -> None:
-    at = ad.when("CompletionDate") or ad.when("EnteredCurrentStatus") or ad.at
+    at = ad.instant("CompletionDate") or ad.instant("EnteredCurrentStatus") or ad.at
     if job.at is not None and at > job.at:
         return
     number = ad.number("JobStatus")
     if number == STATUS_NUMBERS["Removed"]:
-        at = ad.when("EnteredCurrentStatus") or at
+        at = ad.instant("EnteredCurrentStatus") or at
         reason = ad.text("RemoveReason") or "no reason given"
         code, facts = job.code_with_user("removed", reason)
         facts["slot"] = ad.text("RemoteHost")  # attributes that begin with Last are about a run that had ended
@@ -198,7 +200,7 @@ def _add_listed_status(job: ImportedJob, ad: JobAd) -> None:
 def _note_cool_down(job: ImportedJob) -> None:
     if job.status != "idle" or job.since is None:
         return
-    times = [(ad.when(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in job.ads if not ad.has_left]
+    times = [(ad.instant(COOL_DOWN), Place(ad.at, ad.position, ad.stimulus)) for ad in job.ads if not ad.has_left]
     times += cool_downs(job.slots.log, job.job, job.at)
     until, place = max(times, key=lambda time: (time[0], time[1].position), default=(0, Place(0, 0, "")))
     if until > job.since.at:
@@ -216,9 +218,9 @@ def situation(job: ImportedJob) -> Situation:
     if job.status == IDLE:
         steps += [job.refused or job.cools or _rejection_of_cluster(job, since), *_deaths_while_waiting(job, since)]
     if job.status == RUNNING and job.lost is not None:
-        steps += [job.restated(job.lost, "unconnected", when=instant(job.lost.at, job.zone)), job.lost]
+        steps += [job.restate(job.lost, "unconnected", when=instant(job.lost.at, job.zone)), job.lost]
     if job.status == RUNNING and job.size is not None:
-        steps += _measured(job, job.size)
+        steps += _size_sentences(job, job.size)
     advice_facts = {"until": instant(job.last, job.zone), "thing": job.name}
     if job.status == HELD:
         advice_text = hold_advice(since.facts.get("hold_code", ""), "condor", job.name)
@@ -232,7 +234,7 @@ def _rejection_of_cluster(job: ImportedJob, since: Sentence) -> Sentence:
     or a sentence that there was none."""
     last_rejection = job.matches.last_rejected
     if last_rejection is None or last_rejection.at < since.at:
-        return job.restated(since, "not_considered")
+        return job.restate(since, "not_considered")
     facts = {
         "other": f"{last_rejection.event.cluster}.{last_rejection.event.proc}",
         "reason": last_rejection.facts.get("words", "") or "no reason given",
@@ -246,7 +248,7 @@ def _deaths_while_waiting(job: ImportedJob, since: Sentence) -> list[Sentence]:
     return [job.cited_sentence(death, "daemon_died", died=death.clause(job.zone)) for death in deaths]
 
 
-def _measured(job: ImportedJob, size: Record) -> list[Sentence]:
+def _size_sentences(job: ImportedJob, size: Record) -> list[Sentence]:
     resident = size.facts.get("resident", "")
     if not resident.isdecimal():
         return []
@@ -264,7 +266,7 @@ class AccessPoints:
     chosen: str
     slots: set[str]  #: the slots on which its job ran
 
-    def has(self, event: e.Event) -> bool:
+    def may_concern(self, event: e.Event) -> bool:
         """Return True unless an event is about another access point's job."""
         if isinstance(event, e.JobLogged):
             return self._is_chosen(self.chains.get(self.places.chain(event.stimulus), ""))
@@ -303,7 +305,7 @@ def access_points(events: list[e.LoggedEvent], job: Job, places: PlaceNames) -> 
             isinstance(event, e.JobReported)
             and event.proc == job[1]
             and event.said == "shadow_began"
-            and points.has(event)
+            and points.may_concern(event)
         ):
             points.slots.add(event.facts.get("slot", ""))
     return points

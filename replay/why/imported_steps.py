@@ -112,13 +112,13 @@ def _history_disagrees(job: ImportedJob, end_text: str) -> str:
 def _hold_or_removal_step(code: str, status: str) -> Step:
     """Return the step for a hold, release or removal with a reason. If the job is on a slot, this ends its run."""
 
-    def read(job: ImportedJob, record: Record) -> None:
+    def add_step(job: ImportedJob, record: Record) -> None:
         number = record.facts.get("code", "")
         done_code, facts = job.code_with_user(code, record.facts.get("reason", "") or "no reason given")
         facts |= {"named": code_words(number), "hold_code": number}
         job.set_status(status, job.add_step(record, done_code, also=_disagreement(record, job.places, "code"), **facts))
 
-    return read
+    return add_step
 
 
 def on_suspended(job: ImportedJob, record: Record) -> None:
@@ -260,7 +260,7 @@ def on_over_there(job: ImportedJob, record: Record) -> None:
             run, record, "end_unknown", *citations, slot=run.slot or job.slot, died=why_facts.get("died")
         )
     else:
-        facts: dict[str, Fact] = {"ran": interval(run.lasted), "did": "was ended" if was_evicted else "ended"}
+        facts: dict[str, Fact] = {"ran": interval(run.duration), "did": "was ended" if was_evicted else "ended"}
         facts |= {"slot": run.slot or job.slot, **why_facts, **job.cause_facts(run, why_facts)}
         sentence = job.add_run_end(run, record, job.over, *citations, **facts)
     if job.lost is None:  # otherwise its access point still waits for a reconnection
@@ -345,11 +345,11 @@ def on_process_ended(job: ImportedJob, record: Record) -> None:
 def _unless_logged(step: Step) -> Step:
     """Return a step that is skipped if the job's own log has the end of the same run."""
 
-    def read(job: ImportedJob, record: Record) -> None:
+    def add_step(job: ImportedJob, record: Record) -> None:
         if not job.is_logged(job.ended_by(record)):
             step(job, record)
 
-    return read
+    return add_step
 
 
 _STEPS: Final[dict[str, Step]] = {

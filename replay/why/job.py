@@ -11,7 +11,7 @@ import attrs
 from ...domain import events as e
 from ...domain.classad import Context
 from ...domain.schedd.job_deferral import clauses_false_until, integer_attribute
-from ...domain.state.caches import ad_of
+from ...domain.state.caches import ad_from_attributes
 from ...domain.state.job_ad import DEFERRAL_TIME
 from ...domain.state.pool_settings import START_SETTINGS, job_limit
 from ...domain.state_machines import SlotRow
@@ -21,7 +21,7 @@ from ..narration.defrag_words import poll_sentence as defrag_seen
 from ..narration.formatting import instant, interval, memory
 from ..narration.rejection_words import is_same, lacks_attribute, misfit_text, short_misfit
 from ..narration.sentence_tables import step_name
-from ..narration.sentences import Answer, Sentence, UnknownThingError, until
+from ..narration.sentences import Explanation, Sentence, UnknownThingError, events_until
 from ..narration.unmatchable_jobs import Misfit, misfit
 from ..runs.job_run import EVICTED
 from ..runs.native_runs import own_runs
@@ -33,33 +33,33 @@ from .submissions import refusal
 
 def why_job(
     events: Iterable[e.LoggedEvent], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
-) -> Answer:
+) -> Explanation:
     """Explain the state of a job as of the instant `at` (None: the log's end). Times in sentences are in `zone`.
 
     :param events: the log's events, or those that ``job_events`` selects
     :raises UnknownThingError: the log has no such job
     """
     job = OwnJob(cluster, proc, zone)
-    events_until = list(until(events, at))
-    for position, event in events_until:
-        job.context.note(position, event)
-    job.causes = {run.position: run.cause for run in own_runs(events_until) if run.outcome == EVICTED}
-    for position, event in events_until:
-        job.read(position, event)
+    replayed_events = list(events_until(events, at))
+    for position, event in replayed_events:
+        job.context.add_event(position, event)
+    job.causes = {run.position: run.cause for run in own_runs(replayed_events) if run.outcome == EVICTED}
+    for position, event in replayed_events:
+        job.fold_event(position, event)
     if job.submitted is None:
-        refusal_answer = refusal(events_until, cluster)
+        refusal_answer = refusal(replayed_events, cluster)
         if refusal_answer is not None:
             return refusal_answer
         moment = "" if at is None else f" at {instant(at, zone)}"
         text = f"the log has no job {cluster}.{proc}{moment}: `poolbook q` and `poolbook history` list its jobs"
         raise UnknownThingError(text)
     if job.status == IDLE:
-        situation = _idle_situation(job, NextCycle(lambda: events_until))
+        situation = _idle_situation(job, NextCycle(lambda: replayed_events))
     else:
         situation = _SITUATIONS.get(job.status, _ended_situation)(job)
     cycles = [step for step in situation.steps if step.code == "refused"]
     sentences = sorted([*job.chain, *cycles], key=lambda sentence: sentence.position)
-    advice_facts = {"slot": job.on or job.match, **situation.advice_facts}
+    advice_facts = {"slot": job.current_slot or job.match, **situation.advice_facts}
     result = job.answer(situation._replace(advice_facts=advice_facts), sentences)
     lines = (result.lines[0], *job.transformed, *result.lines[1:])
     return attrs.evolve(result, lines=lines if job.transformed else result.lines)
@@ -85,7 +85,7 @@ def analyze_rejection(
     """Return why a job is not matched. `events`: the log's events, or those that ``job_events`` selects."""
     job = OwnJob(cluster, proc, UTC)
     for position, event in events:
-        job.read(position, event)
+        job.fold_event(position, event)
     last_rejection = job.refusals.last_rejection(job.name, job.ad)
     if last_rejection is None:
         return RejectionAnalysis(None, job.matched_at)
@@ -175,7 +175,7 @@ def _idle_situation(job: OwnJob, next_cycle: NextCycle) -> Situation:
         return Situation(
             "job_idle", [job.about_now("awaits_access_point", setting=start[0]), *earlier_steps], "see_requirements"
         )
-    refusal = job.refusals.current(job.name, job.ad, job.zone, next_cycle)
+    refusal = job.refusals.current_rejection(job.name, job.ad, job.zone, next_cycle)
     if refusal is not None:
         return _rejected_situation(job, refusal, next_cycle, [*_retiring_slots(job, next_cycle), *earlier_steps])
     last_cycle = job.refusals.last
@@ -190,7 +190,7 @@ def _deferral_situation(job: OwnJob) -> Situation | None:
     they are not."""
     if DEFERRAL_TIME not in job.ad:
         return None
-    ad = ad_of(job.ad)
+    ad = ad_from_attributes(job.ad)
     time = integer_attribute(ad, DEFERRAL_TIME, Context(now=job.at // SECOND, timezone=job.zone))
     sleep_end = None if time is None else clauses_false_until(job.ad.get("Requirements", ""), ad, job.at, job.zone)
     if time is None or sleep_end is None:

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from ...domain import events as e
 from ...domain.units import SECOND
 from ..narration.formatting import counted, instant
-from ..narration.sentences import Answer, Sentence, advise, answer, cut
+from ..narration.sentences import Explanation, Sentence, advise, answer, cut_text
 from ..runs.run_end_causes import CAUSES, UNKNOWN
 
 IDLE, RUNNING, SUSPENDED, HELD, REMOVED, COMPLETED = "idle", "running", "suspended", "held", "removed", "completed"
@@ -52,25 +52,25 @@ class JobLife:
         self.slot = ""  #: the slot on which it runs, or ran last
 
     @property
-    def on(self) -> str:
+    def current_slot(self) -> str:
         """The current slot; empty if there is none."""
         return self.slot if self.status in ON_SLOT else ""
 
     def sentence(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         return Sentence(event.at, position, code, {"job": self.name, **facts}, event.cause, event.stimulus)
 
-    def add(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+    def narrate(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         """Add the sentence of an event to the history, and return it."""
         self.chain.append(self.sentence(position, event, code, **facts))
         return self.chain[-1]
 
-    def restated(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
+    def restate(self, sentence: Sentence, code: str, **facts: str) -> Sentence:
         """Return another sentence about the event that a sentence describes."""
-        return sentence.restated(code, {"job": self.name, **facts})
+        return sentence.restate(code, {"job": self.name, **facts})
 
     def about_now(self, code: str, **facts: str) -> Sentence:
         """Return a sentence about the current situation, dated like the step that led to it."""
-        return self.restated(self.since or self.chain[-1], code, **facts)
+        return self.restate(self.since or self.chain[-1], code, **facts)
 
     def code_with_user(self, code: str, reason: str) -> tuple[str, dict[str, str]]:
         """Return the code and the facts of a hold, release or removal with this reason. If a user requested it, the
@@ -83,11 +83,11 @@ class JobLife:
         groups = {name: text or "" for name, text in match.groupdict().items()}
         return f"{code}_by_user", {**facts, **groups}
 
-    def answer(self, situation: Situation, sentences: Sequence[Sentence]) -> Answer:
+    def answer(self, situation: Situation, sentences: Sequence[Sentence]) -> Explanation:
         since = self.since or self.chain[-1]
-        facts = {"since": instant(since.at, self.zone), "slot": self.on, "how": since.facts.get("how", "")}
-        head = self.restated(since, situation.head, **facts)
-        advice_facts = {"job": self.name, "slot": self.on, **situation.advice_facts}
+        facts = {"since": instant(since.at, self.zone), "slot": self.current_slot, "how": since.facts.get("how", "")}
+        head = self.restate(since, situation.head, **facts)
+        advice_facts = {"job": self.name, "slot": self.current_slot, **situation.advice_facts}
         advice = advise(situation.advice, head, **advice_facts) if situation.advice else None
         steps = [step.with_later_facts for step in (*situation.steps, *self._evictions(since))]
         return answer(head, steps, advice, sentences)
@@ -102,21 +102,23 @@ class JobLife:
         causes = [_cause(sentence) for sentence in evictions]
         length = _LONGEST // min(len(set(causes)), _LISTED)
         if len(evictions) == 1:
-            texts = [f"because {cut(causes[0], _LONGEST)}"]
+            texts = [f"because {cut_text(causes[0], _LONGEST)}"]
         elif len(evictions) <= _LISTED:
             texts = [
-                f"at {instant(sentence.at, self.zone).split()[-1]} because {cut(cause, _LONGEST // len(evictions))}"
+                f"at {instant(sentence.at, self.zone).split()[-1]} because "
+                f"{cut_text(cause, _LONGEST // len(evictions))}"
                 for sentence, cause in zip(evictions, causes, strict=True)
             ]
         else:
             counts = Counter(causes).most_common(_LISTED)
             count_texts = [f"{_times(count)} " if len(counts) > 1 else "" for _, count in counts]
             texts = [
-                f"{times}because {cut(cause, length)}" for times, (cause, _) in zip(count_texts, counts, strict=True)
+                f"{times}because {cut_text(cause, length)}"
+                for times, (cause, _) in zip(count_texts, counts, strict=True)
             ]
         facts = {"times": _times(len(evictions)), "cause" if len(texts) == 1 else "evictions": "; ".join(texts)}
         facts["last" if len(evictions) > 1 else "on"] = instant(evictions[-1].at, self.zone)
-        yield self.restated(evictions[-1], "evicted_before", **facts)
+        yield self.restate(evictions[-1], "evicted_before", **facts)
 
 
 def _cause(eviction: Sentence) -> str:

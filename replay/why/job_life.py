@@ -19,7 +19,7 @@ from ..runs.run_end_causes import UNKNOWN
 from ..runs.slot_records import NextJob, SlotRecords, ended_by_request
 from .job_facts import ON_SLOT, JobLife
 from .job_records import Job, JobAd, Place, Record, ends_seen
-from .match_runs import Matches, MatchesOfSlots, preempted
+from .match_runs import Matches, MatchesOfSlots, preempted_submitter
 
 Placed = Record | JobAd | Place | Death | NextJob  #: the record of a sentence
 Fact = str | Death | NextJob | None  #: a fact in a sentence; a death or the next job may be recorded only later
@@ -130,7 +130,7 @@ class ImportedJob(JobLife):
         event = match.event
         other_job = "" if (event.cluster, event.proc) == self.job else f"{event.cluster}.{event.proc}"
         slot = match.facts.get("slot", "a slot")
-        self.add_cited(match, "matched", other=other_job, slot=slot, preempted=preempted(match.facts))
+        self.add_cited(match, "matched", other=other_job, slot=slot, preempted=preempted_submitter(match.facts))
 
     def ended_by(self, record: Record) -> JobRun | None:
         """Return the run whose end a record reports, or None if there is none."""

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from ...domain import events as e
 from ...domain.imported import job_event_log
-from ...domain.imported.packed_ads import KeptAd, attributes, index, plain, unpack_one
+from ...domain.imported.packed_ads import KeptAd, attributes, index_of_event, unpack_one, unquoted
 from ...domain.imported.record_sources import DESTROY_AD, LOG_SEQUENCE, RecordPlace, place_of
 from ...domain.ports.log import EventStore
 from ...domain.state_machines import HTCONDOR_25
@@ -85,7 +85,7 @@ class JobAd:
 
     def text(self, name: str) -> str:
         """Return an attribute's text without quotation marks, or an empty string if the ad lacks it."""
-        return plain(attributes(self.kept.text, (name,)).get(name, ""))
+        return unquoted(attributes(self.kept.text, (name,)).get(name, ""))
 
     def ending(self, prefix: str = "Exit") -> str:
         """Return the end of the job's process, like ``Record.ending``, from the attributes with this prefix."""
@@ -107,7 +107,7 @@ class JobAd:
         except (ValueError, OverflowError):
             return 0
 
-    def when(self, name: str) -> int:
+    def instant(self, name: str) -> int:
         """Return an attribute with an instant (seconds) in microseconds, or 0 if it is not a number."""
         return self.number(name) * SECOND
 
@@ -130,7 +130,9 @@ def records_of(events: Iterable[e.LoggedEvent], proc: int, places: PlaceNames) -
             source = places.chain(event.stimulus)
             chains = logged_records if isinstance(event, e.JobLogged) else reported_records
             chains.setdefault(source, []).append(record_of(position, event))
-    return merge_reports(distinct(_ranked(logged_records, places)), distinct(_ranked(reported_records, places)))
+    return merge_reports(
+        distinct(_ranked_chains(logged_records, places)), distinct(_ranked_chains(reported_records, places))
+    )
 
 
 def with_reports(records: Sequence[Record], other_records: Iterable[Record]) -> list[Record]:
@@ -140,7 +142,7 @@ def with_reports(records: Sequence[Record], other_records: Iterable[Record]) -> 
     return merge_reports(entries, [*reports, *other_records])
 
 
-def _ranked(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Record]]:
+def _ranked_chains(chains: dict[int, list[Record]], places: PlaceNames) -> list[list[Record]]:
 
     def rank(source: int) -> tuple[int, int]:
         kind = places.source(source).kind(source)
@@ -243,8 +245,8 @@ def ads_of_cluster(log: EventStore, kind: str, cluster: int, only: int | None = 
     for position, event in log.read_stream(f"ads/{kind}"):
         if not isinstance(event, e.AdsKept):
             continue
-        columns = index(event)
-        clusters, procs = columns.wholes("cluster"), columns.wholes("proc")
+        columns = index_of_event(event)
+        clusters, procs = columns.integers("cluster"), columns.integers("proc")
         for number, pair in enumerate(zip(clusters, procs, strict=True)):
             if pair[0] == cluster and only in (None, pair[1]):
                 place = place_of(event.stimulus)
@@ -263,7 +265,7 @@ def ads_of_queue(log: EventStore, cluster: int, at: int | None, only_proc: int |
         own = [operation for operation in event.operations if _is_of_cluster(operation[1], cluster, only_proc)]
         changes = tuple(operation for operation in own if operation[0] not in (DESTROY_AD, LOG_SEQUENCE))
         if changes:
-            table.take(replace(event, operations=changes))
+            table.fold_line(replace(event, operations=changes))
         for _, key, _, _ in own:
             if key != cluster_key(cluster):
                 table_events[int(key.partition(".")[2])] = position, event
@@ -297,7 +299,7 @@ def _is_of_cluster(key: str, cluster: int, only_proc: int | None) -> bool:
 def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
     """Return when the last job of this number was submitted, or 0 if unknown."""
     entries = [record.at for record in records if record.what == "0"]
-    queue_times = [queue_time for ad in ads if (queue_time := ad.when("QDate")) and (at is None or queue_time <= at)]
+    queue_times = [queue_time for ad in ads if (queue_time := ad.instant("QDate")) and (at is None or queue_time <= at)]
     last_entry = max(entries, default=0)
     later = max(queue_times, default=0)
     return last_entry if not later or abs(last_entry - later) <= BEFORE or last_entry > later else later
@@ -305,7 +307,7 @@ def last_life(records: list[Record], ads: list[JobAd], at: int | None) -> int:
 
 def ads_of_life(ads: Iterable[JobAd], begin: int) -> list[JobAd]:
     """Return the ads of the job that was submitted at about `begin`, and all ads without a submission time."""
-    return [ad for ad in ads if not begin or not ad.when("QDate") or abs(ad.when("QDate") - begin) <= BEFORE]
+    return [ad for ad in ads if not begin or not ad.instant("QDate") or abs(ad.instant("QDate") - begin) <= BEFORE]
 
 
 def ends_seen(records: Iterable[Record]) -> list[Record]:
@@ -319,7 +321,7 @@ def ads_of_job(log: EventStore, job: Job, at: int | None, records: Sequence[Reco
     """Return a job's ads up to an instant from the history, queue listings and epochs; if there are neither ads nor
     `records`, its ad in job_queue.log."""
     ads = [ad for kind in ("history", "job_ads", "epochs") for _, ad in ads_of_cluster(log, kind, *job)]
-    ads = [ad for ad in ads if at is None or ad.when("QDate") <= at]
+    ads = [ad for ad in ads if at is None or ad.instant("QDate") <= at]
     return ads if records or ads else list(ads_of_queue(log, job[0], at, job[1]).values())
 
 

@@ -221,7 +221,7 @@ def sort_fruitless_matches(records: Sequence[Record], slots: SlotRecords, zone: 
         facts = {
             "slots": _first_names([record.facts.get("slot", "a slot") for record in matches]),
             "times": f"{counted(len(sort), 'time')} until {instant(matches[-1].at, zone)}" if len(sort) > 1 else "",
-            "preempted": preempted(matches[0].facts) if len(matches) == 1 else "",
+            "preempted": preempted_submitter(matches[0].facts) if len(matches) == 1 else "",
             "jobs": f"{'job' if len(runs) == 1 else 'jobs'} {_first_names([*runs])}",
         }
         yield FruitlessMatches(code, facts, matches, [*runs.values()][:_MOST])
@@ -236,7 +236,7 @@ def _first_names(names: Sequence[str]) -> str:
     return ", ".join(distinct_names[:_MOST]) + more_text
 
 
-def preempted(facts: dict[str, str]) -> str:
+def preempted_submitter(facts: dict[str, str]) -> str:
     """Return the submitter whose job a match preempts, or an empty string if none. The log has the owner, followed by
     the accounting group in parentheses, if there is one."""
     user, _, group = facts.get("preempting", "").removesuffix(")").partition(" (AccountingGroup=")

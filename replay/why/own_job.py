@@ -15,7 +15,7 @@ from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
 from ..listing.event_lines import ending, transition
-from ..narration.evidence import full_evidence
+from ..narration.evaluation_texts import full_evidence
 from ..narration.formatting import counted, excerpt, instant, interval, resources
 from ..narration.sentence_tables import code_words, row_code
 from ..narration.sentences import (
@@ -31,7 +31,7 @@ from ..runs.run_end_causes import Cause
 from .job_facts import HAS_LEFT, RUNNING, JobLife
 from .rejections import Rejections, evidence_of
 from .slot import claimant
-from .submissions import transformed
+from .submissions import transform_sentence
 
 
 class OwnJob(JobLife):
@@ -69,16 +69,16 @@ class OwnJob(JobLife):
         self.waits: dict[str, Sentence] = {}  #: the waiting claims for its slot or for itself, in order
 
     @property
-    def on(self) -> str:
+    def current_slot(self) -> str:
         return "" if self.run is None else self.run.slot
 
     @property
     def ad(self) -> e.Ad:
         return {name: text for name, text in {**self.base, **self.changes}.items() if text}
 
-    def read(self, position: int, event: e.Event) -> None:
+    def fold_event(self, position: int, event: e.Event) -> None:
         self.at = event.at
-        self.refusals.note(position, event)
+        self.refusals.fold_event(position, event)
         if isinstance(event, e.DefragPolled):
             self.poll = event
         if isinstance(event, e.PoolFounded | e.PoolConfigured):
@@ -92,7 +92,7 @@ class OwnJob(JobLife):
                 elif self.run is not None and self.run.slot in match.preempts:
                     facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
                     who_text = preemption_text(match, f"job {match.job}")
-                    self.step = self.add(position, event, "slot_taken", **facts, why=who_text[who_text.find(":") :])
+                    self.step = self.narrate(position, event, "slot_taken", **facts, why=who_text[who_text.find(":") :])
             return
         slots = _SLOT_READERS.get(type(event))
         if slots is not None:
@@ -104,11 +104,11 @@ class OwnJob(JobLife):
         if jobs is None or jobs[0] != self.cluster or not any(first <= self.proc <= last for first, last in jobs[1]):
             return
         if isinstance(event, e.JobsTransformed):
-            self.transformed.append(transformed(position, event, self.cluster, self.proc))
+            self.transformed.append(transform_sentence(position, event, self.cluster, self.proc))
             self.chain.append(self.transformed[-1])
             return
         if isinstance(event, e.ClusterSubmitted):
-            self.base = {**event.ad, **Variants(event.columns).of(self.proc)}
+            self.base = {**event.ad, **Variants(event.columns).attributes_of_proc(self.proc)}
         _READERS[type(event)](self, position, event)
         fold_job(self.changes, self.base, event)
 
@@ -117,7 +117,9 @@ class OwnJob(JobLife):
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
         evidence = f"Its {full_evidence(note)}" if note else ""
         state_text = preemption_text(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
-        self.add(position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence)
+        self.narrate(
+            position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence
+        )
 
     def slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Add a transition of the job's slot that the slot's policy or a request to end the claim caused."""
@@ -131,24 +133,24 @@ class OwnJob(JobLife):
         facts = {"job": f"job {self.name}", "why": self.context.cause_text(event), **decided_facts}
         facts |= {"source": event.source, "target": event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, event.cause, self.name)
-        self.step = self.add(position, event, code, **facts)
+        self.step = self.narrate(position, event, code, **facts)
         if same:
             self.shown = last_step.position, self.step
 
     def slot_match_voided(self, position: int, event: e.MatchVoided) -> None:
         if event.job == self.name:
             self.match = ""
-            self.add(position, event, "match_void", slot=event.slot, why=self.context.cause_text(event))
+            self.narrate(position, event, "match_void", slot=event.slot, why=self.context.cause_text(event))
 
     def slot_waited_for(self, position: int, event: e.ClaimQueued) -> None:
         """Add that this job waits for a claimed slot, or that another job waits for this job's slot."""
         if event.job == self.name and not event.holder:
             code = "waits_for_client" if event.cause == "claimed" else "waits_for_slot"
-            sentence = self.add(position, event, code, slot=event.slot)
+            sentence = self.narrate(position, event, code, slot=event.slot)
         elif self.run is not None and self.run.slot == event.slot:
             reason = "" if event.holder else self.reasons.get(event.slot, "")
             reason_text = preference_text(reason, f"job {event.job}")
-            sentence = self.step = self.add(position, event, "slot_awaited", who=claimant(event), why=reason_text)
+            sentence = self.step = self.narrate(position, event, "slot_awaited", who=claimant(event), why=reason_text)
         else:
             return
         self.waits[event.claim] = sentence
@@ -166,9 +168,9 @@ class OwnJob(JobLife):
             return
         if self.match == event.slot:
             self.match = ""
-            self.add(position, event, "wait_over", slot=event.slot, why=self.context.cause_text(event))
+            self.narrate(position, event, "wait_over", slot=event.slot, why=self.context.cause_text(event))
         elif self.run is not None and self.run.slot == event.slot:
-            self.add(position, event, "slot_awaited_no_more", why=self.context.cause_text(event))
+            self.narrate(position, event, "slot_awaited_no_more", why=self.context.cause_text(event))
 
     def on_submitted(self, position: int, event: e.ClusterSubmitted) -> None:
         self.submitted, self.status = event, "unmaterialized" if event.factory else event.status.lower()
@@ -177,11 +179,11 @@ class OwnJob(JobLife):
         request = self.context.requests.get(event.stimulus)
         user = request.user if request else event.submitter
         facts = {"user": user, "count": count, "hold": hold_facts["reason"], "named": hold_facts["named"]}
-        self.since = self.add(position, event, "submitted", **facts)
+        self.since = self.narrate(position, event, "submitted", **facts)
 
     def on_materialized(self, position: int, event: e.JobsMaterialized) -> None:
         self.status = event.status.lower()
-        self.since = self.add(position, event, "materialized", why=self.context.cause_text(event))
+        self.since = self.narrate(position, event, "materialized", why=self.context.cause_text(event))
 
     def on_moved(self, position: int, event: e.JobsTransitioned) -> None:
         if event.target == LEFT:
@@ -219,13 +221,13 @@ class OwnJob(JobLife):
         self.gone = True
         last_step = self.chain[-1]
         if event.row == "remove_x":
-            self.add(position, event, "left_without_waiting", why=self.context.cause_text(event))
+            self.narrate(position, event, "left_without_waiting", why=self.context.cause_text(event))
         elif last_step is self.end and last_step.at == event.at and not event.evidence:
             self.chain[-1] = attrs.evolve(last_step, facts={**last_step.facts, "then": "it left the queue"})
             if self.since is last_step:
                 self.since = self.chain[-1]
         elif last_step is self.end or event.evidence:
-            self.add(position, event, "left_queue", **self.context.decision_facts(event))
+            self.narrate(position, event, "left_queue", **self.context.decision_facts(event))
 
     def on_edited(self, position: int, event: e.JobsEdited) -> None:
         changes = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
@@ -233,9 +235,11 @@ class OwnJob(JobLife):
             self._add_own_change(position, event)
         elif event.number:
             lines = "; ".join(event.notes)
-            self.add(position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped))
+            self.narrate(
+                position, event, "wrote_itself", changes=changes, lines=lines, skipped="; ".join(event.skipped)
+            )
         else:
-            self.add(position, event, "edited", why=self.context.cause_text(event), changes=changes)
+            self.narrate(position, event, "edited", why=self.context.cause_text(event), changes=changes)
 
     def _add_own_change(self, position: int, event: e.JobsEdited) -> None:
         notes = [note for note in map(self.context.noted.get, event.noted) if note]
@@ -246,25 +250,25 @@ class OwnJob(JobLife):
             "skipped": "; ".join(event.skipped),
             "evidence": "; ".join(evidence_facts(note)["evidence"] for note in notes),
         }  # fmt: skip
-        self.add(position, event, "changed_itself", **facts)
+        self.narrate(position, event, "changed_itself", **facts)
 
     def on_mailed(self, position: int, event: e.Mailed) -> None:
         due_mail = self.mails.pop(event.mail, None)
         if due_mail is not None:
             code = "not_mailed" if event.failure else "mailed"
             facts = {"to": ", ".join(due_mail.to), "subject": due_mail.subject, "failure": event.failure}
-            self.add(position, event, code, **facts)
+            self.narrate(position, event, code, **facts)
 
     def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
         facts = {"slots": " and ".join(event.claims), "why": self.context.cause_text(event)}
-        self.reservation = self.add(position, event, "reserved", **facts)
+        self.reservation = self.narrate(position, event, "reserved", **facts)
 
     def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
         if event.slot:
             self.match = event.slot
-            self.add(position, event, "slots_combined", slot=event.slot)
+            self.narrate(position, event, "slots_combined", slot=event.slot)
         else:
-            self.reservation = self.add(position, event, "reservation_ended", why=self.context.cause_text(event))
+            self.reservation = self.narrate(position, event, "reservation_ended", why=self.context.cause_text(event))
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
         code = "started_local" if event.cause == "local" else "started"
@@ -272,20 +276,24 @@ class OwnJob(JobLife):
         self.run, self.status, self.match, self.waiting = event, RUNNING, "", event.deferred
         self.moving = self.executing = self.measured = self.signalled = self.step = self.reservation = None
         decided_facts = self.context.decision_facts(event)
-        self.since = self.add(position, event, code, slot=event.slot, held=holding_text, **decided_facts)
+        self.since = self.narrate(position, event, code, slot=event.slot, held=holding_text, **decided_facts)
 
     def on_transfer_ended(self, position: int, event: e.JobTransferEnded) -> None:
         begin_time = self.moving.began or self.moving.at if self.moving else event.at
         self.moving = None
-        facts = {"way": event.way, "files": _counted(event.files, "file"), "size": _counted(event.size, "byte")}
+        facts = {
+            "way": event.way,
+            "files": _with_noun(event.files, "file"),
+            "size": _with_noun(event.size, "byte"),
+        }
         duration = interval((event.ended or event.at) - begin_time)
         code = "partly_transferred" if event.failed else "outputs_kept" if event.kept else "transferred"
-        self.add(position, event, code, **facts, took=duration)
+        self.narrate(position, event, code, **facts, took=duration)
 
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "asked_to_exit" if event.how == "soft" else "killed"
         facts = {"why": self.context.cause_text(event), **self.context.decision_facts(event)}
-        self.signalled = self.add(position, event, code, **facts)
+        self.signalled = self.narrate(position, event, code, **facts)
         if event.cause == "run_now":  # otherwise a step of the job or its slot has this cause
             self.step = self.signalled
 
@@ -332,7 +340,7 @@ class OwnJob(JobLife):
         return "" if self.status in HAS_LEFT else f"it stays {self.status.capitalize()}"
 
 
-def _counted(count: int, noun: str) -> str:
+def _with_noun(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -351,11 +359,11 @@ def _hold_reason(ad: e.Ad) -> dict[str, str]:
 
 
 _READERS: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_of(OwnJob) | {
-    e.JobsDeferred: lambda job, position, event: job.add(
+    e.JobsDeferred: lambda job, position, event: job.narrate(
         position, event, "deferred", why=job.context.cause_text(event), when=instant(event.until, job.zone)
     ),
     e.JobDue: lambda job, _, __: setattr(job, "waiting", 0),
-    e.JobCooledDown: lambda job, position, event: job.add(position, event, "cooled_down"),
+    e.JobCooledDown: lambda job, position, event: job.narrate(position, event, "cooled_down"),
     e.MailDue: lambda job, position, event: job.mails.update({position: event}),
     e.JobTransferBegan: lambda job, _, event: setattr(job, "moving", event),
     e.JobExecuting: lambda job, _, event: setattr(job, "executing", event),

@@ -180,7 +180,7 @@ class Rejections:
     _submitted: dict[int, e.ClusterSubmitted] = field(factory=dict)
     _edited: dict[int, list[e.JobsEdited]] = field(factory=dict)
 
-    def note(self, position: int, event: e.Event) -> None:
+    def fold_event(self, position: int, event: e.Event) -> None:
         if isinstance(event, e.ClusterSubmitted):
             self._submitted[event.cluster] = event
         elif isinstance(event, e.JobsEdited):
@@ -192,7 +192,7 @@ class Rejections:
             for reason in event.unmatched:
                 self._known[reason.job] = (position, event, reason)
 
-    def current(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
+    def current_rejection(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
         """Return the last rejection of the autocluster of a job with this ad, or None if there is none."""
         last_rejection = self.last_rejection(job, ad)
         if last_rejection is None:
@@ -224,7 +224,7 @@ class Rejections:
         if cycle is None or any(match.job == job for match in cycle.matches):
             return ROOM, None
         refusals = evolve(self, known={})
-        refusals.note(0, cycle)
+        refusals.fold_event(0, cycle)
         refusal = refusals.last_rejection(job, ad)
         if refusal is None:
             return OTHERS, None
@@ -240,16 +240,19 @@ class Rejections:
             known_refusal
             for known_refusal in self._known.values()
             if known_refusal[2].job == job
-            or (known_refusal[2].submitter in submitter_key and self._alike(known_refusal[2], significant_values))
+            or (
+                known_refusal[2].submitter in submitter_key
+                and self._is_same_reason(known_refusal[2], significant_values)
+            )
         ]
         return max(refusals, key=lambda known: known[0], default=None)
 
-    def _alike(self, reason: e.Unmatched, significant_values: dict[str, str]) -> bool:
+    def _is_same_reason(self, reason: e.Unmatched, significant_values: dict[str, str]) -> bool:
         number, _, proc = reason.job.partition(".")
         submission = self._submitted.get(int(number)) if number.isdigit() and proc.isdigit() else None
         if submission is None or not 0 <= int(proc) < submission.count:
             return False
-        other_ad = {**submission.ad, **Variants(submission.columns).of(int(proc))}
+        other_ad = {**submission.ad, **Variants(submission.columns).attributes_of_proc(int(proc))}
         for edit in self._edited.get(submission.cluster, ()):
             if any(first <= int(proc) <= last for first, last in edit.procs):
                 other_ad |= edit.changes

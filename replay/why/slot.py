@@ -22,22 +22,22 @@ from ...domain.units import SECOND
 from ..forensics.imported_log import PlaceNames, host_of
 from ..listing.event_lines import client_end, ending, transition
 from ..narration import defrag_words
-from ..narration.formatting import counted, instant, interval, shortened
+from ..narration.formatting import counted, instant, interval, shorten_text
 from ..narration.sentence_tables import CLAIM_FLAGS, REPORTS, row_code
 from ..narration.sentences import (
-    Answer,
+    Explanation,
     Sentence,
     StimulusContext,
     UnknownThingError,
     advise,
     answer,
+    events_until,
     explaining_steps,
     preemption_text,
-    until,
 )
 from ..runs.run_end_causes import cause_of_move, reason_meaning
 from ..runs.slot_records import SlotRecords
-from .match_runs import MatchesOfSlots, preempted
+from .match_runs import MatchesOfSlots, preempted_submitter
 from .unknown_thing import unknown_slot
 
 MOST, BEGINNING = 60, 6
@@ -48,7 +48,7 @@ _ORPHANED = "orphaned"  #: the fact of a startd that ended because its master ha
 _FREE = ("Owner", "Unclaimed", "Backfill", "Drained")
 
 
-def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, zone: tzinfo = UTC) -> Explanation:
     """Explain the state of a slot as of the instant `at` (None: the log's end). The history begins with the match of
     its last claim, or with its creation. Times in sentences are in `zone`.
 
@@ -56,18 +56,18 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
     :raises UnknownThingError: the log has no such slot
     """
     life = SlotLife(name, zone)
-    events_until = list(until(events, at))
-    for position, event in events_until:
-        life.context.note(position, event)
-    for position, event in events_until:
-        life.read(position, event)
+    replayed_events = list(events_until(events, at))
+    for position, event in replayed_events:
+        life.context.add_event(position, event)
+    for position, event in replayed_events:
+        life.fold_event(position, event)
     if life.since is None:
         moment = "" if at is None else f" at {instant(at, zone)}"
         raise UnknownThingError(f"the log has no slot {name}{moment}: `poolbook status` lists its slots")
     return life.answer()
 
 
-def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Answer:
+def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Explanation:
     """Explain the state of a slot in an import, like ``why_slot``."""
     places = PlaceNames(log)
     life = SlotLife(name, zone, places)
@@ -78,11 +78,11 @@ def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: t
     life.machine = next(births, name.partition("@")[2])
     daemons = [
         machine_event
-        for machine_event in until(log.read_stream(f"machine/{life.machine}"), at)
+        for machine_event in events_until(log.read_stream(f"machine/{life.machine}"), at)
         if isinstance(machine_event[1], e.DaemonReported) and machine_event[1].daemon == "startd"
     ]
     for position, event in _in_causal_order([*records, *daemons]):
-        life.read(position, event)
+        life.fold_event(position, event)
     life.add_match(log)
     if not life.chain:
         raise UnknownThingError(f"the log has no record of the state of slot {name}")
@@ -113,7 +113,7 @@ class SlotLife:
         self._requested = False  #: whether an access point requested it since its last transition
         self._given_back: tuple[int, str] = (0, "")
 
-    def read(self, position: int, event: e.Event) -> None:
+    def fold_event(self, position: int, event: e.Event) -> None:
         if isinstance(event, e.SlotCreated) and event.parent == self.name:
             self.parts.add(event.slot)
         elif isinstance(event, e.SlotDestroyed):
@@ -127,7 +127,7 @@ class SlotLife:
             self.last = max(self.last, event.at)
             read_event(self, position, event)
 
-    def add(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
+    def narrate(self, position: int, event: e.Event, code: str, **facts: str) -> Sentence:
         """Add a sentence about an event to the chain, with the location of its record if it was imported."""
         place = self.places.name(event.stimulus) if self.places is not None else ""
         fact_texts = {name: text.rstrip(".") if place else text for name, text in facts.items()}
@@ -144,9 +144,9 @@ class SlotLife:
             if match.slot == self.name:
                 self.begin = len(self.chain)
                 preempted_text = preemption_text(match, "it", self.holder)
-                self.add(position, event, "slot_matched_with", job=match.job, who=preempted_text)
+                self.narrate(position, event, "slot_matched_with", job=match.job, who=preempted_text)
             elif self.name in match.preempts:
-                self.add(position, event, "slot_resources_taken", job=match.job, slot=match.slot)
+                self.narrate(position, event, "slot_resources_taken", job=match.job, slot=match.slot)
 
     def on_polled(self, position: int, event: e.DefragPolled) -> None:
         self.poll = position, event
@@ -154,14 +154,14 @@ class SlotLife:
     def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
         if self.name in event.claims:
             self.reservation = f"{event.cluster}.{event.proc}"
-            self.add(position, event, "claim_reserved", job=self.reservation, why=self.cause_text(event))
+            self.narrate(position, event, "claim_reserved", job=self.reservation, why=self.cause_text(event))
 
     def on_reservation_ended(self, position: int, event: e.ReservationEnded) -> None:
         """Add that the slot's claim is no longer reserved, unless it was used, which the claim's end shows."""
         if self.reservation != f"{event.cluster}.{event.proc}":
             return
         if not event.slot:
-            self.add(position, event, "claim_no_longer_reserved", job=self.reservation, why=self.cause_text(event))
+            self.narrate(position, event, "claim_no_longer_reserved", job=self.reservation, why=self.cause_text(event))
         self.reservation = ""
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
@@ -173,7 +173,7 @@ class SlotLife:
         self.parts, self.last_change, self.claimed = set(), [], 0
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
         facts = {"origin": origin, "kind": event.kind or "new", "why": self.cause_text(event)}
-        self.since = self.add(position, event, "slot_created", **facts)
+        self.since = self.narrate(position, event, "slot_created", **facts)
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Add a transition. The chain of a claim begins with its match or request."""
@@ -190,7 +190,7 @@ class SlotLife:
         move_facts = {"job": f"job {self.job}" if self.job else "its job", "why": reason_text, "source": event.source}
         move_facts |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, cause, self.job)
-        self.since = self.add(position, event, code, **move_facts, **facts)
+        self.since = self.narrate(position, event, code, **move_facts, **facts)
         if event.cause == REPORTED:
             if target not in ("Claimed", "Preempting"):
                 self.holder = self.job = ""
@@ -210,76 +210,76 @@ class SlotLife:
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         self.is_gone, self.holder, self.job = True, "", ""
         if event.cause != REPORTED or self.pair != DELETED or self.since is None:
-            self.since = self.add(position, event, "slot_deleted", why=self.cause_text(event))
+            self.since = self.narrate(position, event, "slot_deleted", why=self.cause_text(event))
 
     def on_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.chain, self.begin = self.chain[self.begin :], 0
         self.holder = event.submitter
-        self.add(position, event, "claim_made", who=claimant(event))
+        self.narrate(position, event, "claim_made", who=claimant(event))
 
     def on_waits(self, position: int, event: e.ClaimQueued) -> None:
         if event.holder:
             self.begin = len(self.chain)
-        self.add(position, event, "claim_waits", who=claimant(event))
+        self.narrate(position, event, "claim_waits", who=claimant(event))
 
     def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
         marks = "; ".join(CLAIM_FLAGS.get(flag, flag) for flag in event.flags)
-        self.add(position, event, "claim_marked", marks=marks, reason=event.reason)
+        self.narrate(position, event, "claim_marked", marks=marks, reason=event.reason)
 
     def on_unheard(self, position: int, event: e.ClaimHolderSilent) -> None:
         if event.until:
-            self.add(position, event, "holder_silent", until=instant(event.until, self.zone))
+            self.narrate(position, event, "holder_silent", until=instant(event.until, self.zone))
         else:
-            self.add(position, event, "holder_heard")
+            self.narrate(position, event, "holder_heard")
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
         facts = None if self.poll is None else defrag_words.choice_facts(self.poll[1], event, self.context.noted)
         if facts is not None:
-            self.add(position, event, "drain_chosen", schedule=event.schedule, **facts)
+            self.narrate(position, event, "drain_chosen", schedule=event.schedule, **facts)
             return
-        self.add(
+        self.narrate(
             position, event, "drain_began", schedule=event.schedule, reason=event.reason, why=self.cause_text(event)
         )
 
     def on_drain_moved(self, position: int, event: e.DrainTransitioned) -> None:
         facts = None if self.poll is None else defrag_words.cancel_facts(self.poll[1], event, self.context.noted)
         if facts is not None:
-            self.add(position, event, "drain_canceled", **facts)
+            self.narrate(position, event, "drain_canceled", **facts)
             return
         request = self.context.requests.get(event.stimulus)
-        self.add(position, event, f"drain {event.row}", user=request.user if request else "")
+        self.narrate(position, event, f"drain {event.row}", user=request.user if request else "")
 
     def on_client_started(self, position: int, event: e.BackfillStarted) -> None:
         program = event.client.get("Executable", "")
-        self.add(position, event, "client_started", program=program, system=event.system)
+        self.narrate(position, event, "client_started", program=program, system=event.system)
 
     def on_client_gone(self, position: int, event: e.BackfillExited) -> None:
         retry = instant(event.retry, self.zone) if event.retry else ""
-        self.add(position, event, "client_gone", how=client_end(event), reason=event.reason, retry=retry)
+        self.narrate(position, event, "client_gone", how=client_end(event), reason=event.reason, retry=retry)
 
     def on_claim_over(self, position: int, event: e.ClaimEnded) -> None:
         self.holder = ""
         usage = interval(event.usage // 1000)
-        self.add(position, event, "claim_over", submitter=event.submitter, usage=usage)
+        self.narrate(position, event, "claim_over", submitter=event.submitter, usage=usage)
 
     def on_job_begins(self, position: int, event: e.JobActivated | e.ClaimActivated) -> None:
         self.job = event.job if isinstance(event, e.ClaimActivated) else f"{event.cluster}.{event.proc}"
         self.killed = False
-        self.add(position, event, "slot_job_began", job=self.job)
+        self.narrate(position, event, "slot_job_began", job=self.job)
 
     def on_job_over(self, position: int, event: e.JobExited | e.ClaimDeactivated) -> None:
         facts = {"job": self.job, "why": self.cause_text(event)}
         if isinstance(event, e.JobExited):
             facts["how"] = ending(event) if event.code is not None or event.signal is not None else ""
         self.job = ""
-        self.add(position, event, "slot_job_over", **facts)
+        self.narrate(position, event, "slot_job_over", **facts)
 
     def on_told(self, position: int, event: e.StarterSignalled) -> None:
         if event.how == "soft":
-            self.add(position, event, "slot_job_asked_to_exit", job=self.job, why=self.cause_text(event))
+            self.narrate(position, event, "slot_job_asked_to_exit", job=self.job, why=self.cause_text(event))
         elif not self.killed:  # it may be killed again and again
             self.killed = True
-            self.add(position, event, "slot_job_killed", job=self.job, why=self.cause_text(event))
+            self.narrate(position, event, "slot_job_killed", job=self.job, why=self.cause_text(event))
 
     def on_reported(self, position: int, event: e.SlotReported) -> None:
         facts = event.facts
@@ -300,7 +300,7 @@ class SlotLife:
             rest = {name: value for name, value in facts.items() if f"{{{name}}}" not in text and name != "claim"}
             more_text = ", ".join(f"{name} {host_of(value)}" for name, value in rest.items())
             words = text.format_map(defaultdict(lambda: "(unknown)", facts))
-            self.add(position, event, "log_reported", words=words, facts=more_text)
+            self.narrate(position, event, "log_reported", words=words, facts=more_text)
 
     def on_daemon(self, position: int, event: e.DaemonReported) -> None:
         if event.said not in ("began", "ended", "died") or self.is_gone:
@@ -309,7 +309,7 @@ class SlotLife:
         facts = {"facts": ", ".join(dict.fromkeys(texts))}
         if event.facts.get(_ORPHANED):
             facts["why"] = f"its master (pid {event.facts[_ORPHANED]}) had died"
-        sentence = self.add(position, event, f"startd_{event.said}", **facts)
+        sentence = self.narrate(position, event, f"startd_{event.said}", **facts)
         if self.pair:
             self.is_gone, self.since = True, sentence
             self.holder = self.job = ""
@@ -328,10 +328,10 @@ class SlotLife:
         position, event = match.position, match.event
         alike_text = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
         facts = {"job": f"{event.cluster}.{event.proc}", "user": match.facts.get("user", ""), "like": alike_text}
-        self.add(position, event, "log_slot_matched", preempted=preempted(match.facts), **facts)
+        self.narrate(position, event, "log_slot_matched", preempted=preempted_submitter(match.facts), **facts)
         self.chain.insert(0, self.chain.pop())
 
-    def answer(self, advice: str = "") -> Answer:
+    def answer(self, advice: str = "") -> Explanation:
         """Return the answer; `advice` replaces the advice for the slot's state and activity."""
         since = self.since or self.chain[-1]
         head = self._head(since)
@@ -340,7 +340,7 @@ class SlotLife:
         steps = [since, *explaining_steps(steps, since)]
         if self.parts and not self.is_gone:
             parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
-            steps.insert(1, since.restated("dynamic_slots", {"parts": parts_text}))
+            steps.insert(1, since.restate("dynamic_slots", {"parts": parts_text}))
         if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
             steps += self._poll_sentences(*self.poll)
         advice_code = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
@@ -356,7 +356,7 @@ class SlotLife:
         code = "slot_gone" if is_over else "slot_unknown" if not self.pair else "slot_is_held" if is_held else "slot_is"
         facts = {"slot": self.name, "pair": self.pair, "since": instant(since.at, self.zone)}
         facts |= {"runs": self.job, "holder": self.holder}
-        return since.restated(code, facts)
+        return since.restate(code, facts)
 
     def _shortened(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """Return the sentences in order of time, without the middle ones if they are too many."""
@@ -364,7 +364,7 @@ class SlotLife:
         if len(sentences) <= MOST:
             return sentences
         facts = {"count": f"{len(sentences) - MOST:,}", "slot": self.name}
-        omission = sentences[BEGINNING - MOST].restated("omitted", facts)
+        omission = sentences[BEGINNING - MOST].restate("omitted", facts)
         return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - MOST :]]
 
     def _poll_sentences(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
@@ -372,7 +372,7 @@ class SlotLife:
         choices: list[e.DefragDrain | e.DefragCancel] = [*poll.drains, *poll.cancels]
         if self.machine in {choice.machine for choice in choices if not choice.refused}:
             return []
-        done_text = "" if poll.stopped else shortened(defrag_words.poll_result(poll), 60)
+        done_text = "" if poll.stopped else shorten_text(defrag_words.poll_result(poll), 60)
         facts = {"seen": defrag_words.poll_sentence(poll), "done": done_text, "at": instant(poll.at, self.zone)}
         return [Sentence(poll.at, position, "not_chosen", facts, poll.cause, poll.stimulus)]
 
@@ -417,11 +417,11 @@ def claimant(event: e.ClaimMade | e.ClaimQueued) -> str:
 def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]:
     """Return a function that adds a sentence with some fields of an event and its cause."""
 
-    def read(life: SlotLife, position: int, event: Any) -> None:
+    def add_step(life: SlotLife, position: int, event: Any) -> None:
         facts = {name: getattr(event, name) for name in fields}
-        life.add(position, event, code, **facts, why=life.cause_text(event))
+        life.narrate(position, event, code, **facts, why=life.cause_text(event))
 
-    return read
+    return add_step
 
 
 _READERS: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_of(SlotLife) | {

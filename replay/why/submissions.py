@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 from ...domain import events as e
 from ...domain.state.proc_ads import unpack
-from ..narration.formatting import shortened
-from ..narration.sentences import Answer, Sentence
+from ..narration.formatting import shorten_text
+from ..narration.sentences import Explanation, Sentence
 
 LONGEST = 120  #: the maximum number of characters of a displayed value
 
 
-def transformed(position: int, event: e.JobsTransformed, cluster: int, proc: int) -> Sentence:
+def transform_sentence(position: int, event: e.JobsTransformed, cluster: int, proc: int) -> Sentence:
     """Return a sentence about the changes that a transform made to a job."""
     place = 0
     for first, last in event.procs:
@@ -35,11 +35,11 @@ def transformed(position: int, event: e.JobsTransformed, cluster: int, proc: int
 
 
 def _change(name: str, value_before: str, value_after: str) -> str:
-    before_text = f" (was {shortened(value_before, LONGEST)})" if value_before else ""
-    return f"{name} = {shortened(value_after, LONGEST)}{before_text}"
+    before_text = f" (was {shorten_text(value_before, LONGEST)})" if value_before else ""
+    return f"{name} = {shorten_text(value_after, LONGEST)}{before_text}"
 
 
-def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Answer | None:
+def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Explanation | None:
     """Return why the schedd rejected a submission, or None if it did not."""
     all_events = list(events)
     notes = {position: event for position, event in all_events if isinstance(event, e.EvaluationRecorded)}
@@ -54,9 +54,9 @@ def refusal(events: Iterable[e.LoggedEvent], cluster: int) -> Answer | None:
                 "job": event.job,
                 "reason": event.reason,
                 "expression": "" if note is None else note.expression,
-                "values": shortened(values_text, 4 * LONGEST),
+                "values": shorten_text(values_text, 4 * LONGEST),
                 "evidence": str(event.evidence or ""),
             }
             sentence = Sentence(event.at, position, "submission_refused", facts, event.cause, event.stimulus)
-            return Answer((sentence,), (sentence,))
+            return Explanation((sentence,), (sentence,))
     return None

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import tzinfo
 
 from ...domain import events as e
-from ...domain.imported.packed_ads import index
+from ...domain.imported.packed_ads import index_of_event
 from ...domain.ports.log import EventStore
 from ...domain.suggestions import close_names
 from ..forensics.imported_log import single_entries
@@ -35,8 +35,8 @@ def _jobs_of(event: e.Event) -> Iterator[tuple[int, int]]:
     if isinstance(event, e.JobLogged | e.JobReported):
         yield event.cluster, event.proc
     elif isinstance(event, e.AdsKept) and event.kind in ("history", "epochs", "job_ads"):
-        columns = index(event)
-        yield from zip(columns.wholes("cluster"), columns.wholes("proc"), strict=True)
+        columns = index_of_event(event)
+        yield from zip(columns.integers("cluster"), columns.integers("proc"), strict=True)
     elif isinstance(event, e.TableWritten) and event.kind == "queue":
         keys = (_KEY.fullmatch(key) for _, key, _, _ in event.operations)
         yield from ((int(key[1]), int(key[2])) for key in keys if key)

@@ -361,8 +361,8 @@ def examine_files(files: Iterable[File]) -> Examination:
         bytes_left += len(file.data) - bytes_read
         log += [source_found, *events]
     for position, event in single_entries(enumerate(log, 1)):
-        sources.take(event)
-        judge.take(position, event)
+        sources.fold_event(event)
+        judge.process_event(position, event)
         if isinstance(event, e.SourceRefused):
             refusals.append(event)
     judge.finish()

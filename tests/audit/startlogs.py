@@ -74,8 +74,8 @@ def audit_slots(events: list[Event]) -> Audit:
     audit, sources = Audit(dialect=HTCONDOR_25.name, imported=True), Sources()
     judge = StartdLogAuditor(sources, audit)
     for position, event in enumerate(events, start=1):
-        sources.take(event)
-        judge.take(position, event)
+        sources.fold_event(event)
+        judge.process_event(position, event)
     judge.finish()
     return audit
 

@@ -47,8 +47,8 @@ def audit_of(
         for position, event in single_entries(
             enumerate([source_found, *JobEventLogReader(source, None, 0).read(data)[0]], 1)
         ):
-            sources.take(event)
-            judge.take(position, event)
+            sources.fold_event(event)
+            judge.process_event(position, event)
     later_events: list[e.Event] = []
     if ads:
         packed_ads, index = pack([KeptAd(1 + 10 * number, text) for number, text in enumerate(ads)])
@@ -59,8 +59,8 @@ def audit_of(
             SourceFile(1, "1.log", "eventlog", "h", UTC, MODIFIED, 10**15), None, 100
         ).read(continuation.encode())[0]
     for position, event in single_entries(enumerate(later_events, 1)):
-        sources.take(event)
-        judge.take(position, event)
+        sources.fold_event(event)
+        judge.process_event(position, event)
     judge.finish()
     return audit
 

@@ -64,7 +64,7 @@ class Client:
 
     def __init__(self, folder: Path) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.connect(str(log_paths(str(folder / "pool.db")).socket))
+        self._socket.connect(str(log_paths(str(folder / "pool.db")).socket_path))
         self._stream = self._socket.makefile("rwb")
 
     def ask(self, kind: str, **fields: Any) -> Any:

@@ -104,19 +104,19 @@ def time_parts(state: State, caches: Caches) -> tuple[float, float, int]:
         return everyone
 
     originals = (
-        GroupCycle.begin,
+        GroupCycle.assign_group_quotas,
         GroupCycle._request,
         GroupRounds._allocate,
         GroupRounds.in_order,
         spins.NegotiationCycle._divide_pie,
     )
-    GroupCycle.begin, GroupCycle._request = timed(0, originals[0]), timed(0, originals[1])  # type: ignore[method-assign, assignment]
+    GroupCycle.assign_group_quotas, GroupCycle._request = timed(0, originals[0]), timed(0, originals[1])  # type: ignore[method-assign, assignment]
     GroupRounds._allocate, GroupRounds.in_order = timed(0, originals[2]), timed(0, originals[3])  # type: ignore[method-assign, assignment]
     spins.NegotiationCycle._divide_pie = timed(1, divide_pie)  # type: ignore[method-assign, assignment]
     try:
         time_cycle(state, caches)
     finally:
-        GroupCycle.begin, GroupCycle._request, GroupRounds._allocate, GroupRounds.in_order = originals[:4]  # type: ignore[method-assign]
+        GroupCycle.assign_group_quotas, GroupCycle._request, GroupRounds._allocate, GroupRounds.in_order = originals[:4]  # type: ignore[method-assign]
         spins.NegotiationCycle._divide_pie = originals[4]  # type: ignore[method-assign]
     return seconds[0], seconds[1], len(pies)
 

@@ -203,7 +203,7 @@ def answers(folder: Path) -> bool:
     }  # fmt: skip
     try:
         with socket.socket(socket.AF_UNIX) as connection:
-            connection.connect(str(log_paths(str(folder / "pool.db")).socket))
+            connection.connect(str(log_paths(str(folder / "pool.db")).socket_path))
             connection.sendall(json.dumps(request).encode() + b"\n")
             return b"answer" in connection.makefile("rb").readline()
     except (FileNotFoundError, ConnectionError):

@@ -91,17 +91,17 @@ def test_a_command_on_others_jobs_is_charged_to_its_own_user() -> None:
         name.replace("E", "F"): text.replace("E0", "F0").replace("(E", "(F") for name, text in HEAVY.items()
     }
     hers = job("alice", {**SHAPES["contexts"], **other_attributes})
-    allowance.begin(1, "bob")
+    allowance.set_payer(1, "bob")
     with suppress(EvaluationError):
         parse("E40").evaluate(hers, None, evaluation_context)
-    allowance.begin(1, "")
+    allowance.set_payer(1, "")
     assert parse("F4").evaluate(hers, None, evaluation_context) == VALUE
 
 
 def test_users_have_their_full_allowance_again_at_the_next_time() -> None:
     allowance, heavy = Allowance(), job("alice", HEAVY)
     for instant in (1, 2):
-        evaluation_context = Context(now=1, seed=1, allowance=allowance.begin(instant, ""))
+        evaluation_context = Context(now=1, seed=1, allowance=allowance.set_payer(instant, ""))
         assert parse("E4").evaluate(heavy, None, evaluation_context) == VALUE
         with suppress(EvaluationError):
             parse("E40").evaluate(job("alice", SHAPES["contexts"]), None, evaluation_context)

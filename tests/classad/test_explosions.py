@@ -21,8 +21,8 @@ from poolbook.domain.classad import (
     unparse,
 )
 from poolbook.domain.classad.environment import MAX_STEPS
-from poolbook.domain.classad.evidence import MAX_EVIDENCE, evidence_text, is_cut, values_read
 from poolbook.domain.classad.table import SlotTable
+from poolbook.domain.classad.value_evidence import MAX_EVIDENCE, evidence_text, is_cut, values_read
 from poolbook.domain.requests.autoclusters import _names_in
 
 from . import oracle

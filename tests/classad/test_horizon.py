@@ -292,7 +292,7 @@ def test_if_the_evaluation_fails_only_the_clock_can_change_that() -> None:
 def test_a_moving_attribute_counts_by_full_units() -> None:
     with pytest.raises(ValueError, match=r"unit .* not 0"):
         Moving(0, unit=0)
-    assert [Moving(10, unit=5, modulus=2).at(t) for t in (9, 10, 14, 15, 20)] == [1, 0, 0, 1, 0]
+    assert [Moving(10, unit=5, modulus=2).value_at(t) for t in (9, 10, 14, 15, 20)] == [1, 0, 0, 1, 0]
 
 
 def test_a_moving_attribute_hides_the_ads_attribute_of_the_same_name() -> None:

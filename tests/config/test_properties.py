@@ -104,9 +104,11 @@ def test_raw_values_can_be_written_and_read_again(values: dict[str, str]) -> Non
     configuration = read_or_none("\n".join(f"{name} = {value}" for name, value in values.items()))
     if configuration is None:
         return
-    raw = {name: configuration.raw(name) or "" for name in configuration.names()}
+    raw = {name: configuration.raw_value(name) or "" for name in configuration.names()}
     if any(text.rstrip().endswith("\\") for text in raw.values()):
         return  # the next line would continue it
     reread = read_or_none("\n".join(f"{name} = {text}" for name, text in raw.items()))
     assert reread is not None
-    assert {name: reread.raw(name) for name in reread.names()} == {name: text.rstrip() for name, text in raw.items()}
+    assert {name: reread.raw_value(name) for name in reread.names()} == {
+        name: text.rstrip() for name, text in raw.items()
+    }

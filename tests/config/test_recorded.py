@@ -48,7 +48,7 @@ def test_every_setting_is_the_same_as_in_htcondor(case: dict[str, Any]) -> None:
         assert "is not an expression" in error.message or "ERROR" in case["complaint"], case["text"]
         return
     for name, expected in case["settings"].items():
-        assert lines(configuration.raw(name) or "") == lines(expected["raw"]), (name, case["text"])
+        assert lines(configuration.raw_value(name) or "") == lines(expected["raw"]), (name, case["text"])
         assert str(configuration.source(name)) == expected["at"], (name, case["text"])
         try:
             value = configuration.get(name)
@@ -74,5 +74,5 @@ def test_all_parts_of_a_path_are_the_same_as_in_htcondor() -> None:
     assert len(recorded["answers"]) > 1900
     assert len(differing) < 120
     for name in differing:
-        path = configuration.raw(f"P{name.rpartition('_')[2]}")
+        path = configuration.raw_value(f"P{name.rpartition('_')[2]}")
         assert "q" in name and (configuration.get(name) in ('[""]', "['']") or path == ".bashrc"), name

@@ -67,7 +67,7 @@ def read_configuration(text: str, dumped: dict[str, str], subsystem: str = "TOOL
 
 
 def differences(configuration: Configuration, dumped: dict[str, str]) -> Iterator[tuple[str, str | None, str | None]]:
-    raw_values = {name: configuration.raw(name) for name in configuration.all_names()}
+    raw_values = {name: configuration.raw_value(name) for name in configuration.all_names()}
     for name in sorted({*raw_values, *dumped}):
         value, expected = raw_values.get(name), dumped.get(name)
         if value != expected and (value is None or expected is None or value.strip() != expected.strip()):
@@ -107,7 +107,7 @@ def test_a_template_s_policy_expands_as_in_htcondor(name: str) -> None:
         count += 1
         assert f"{configuration.original_name(setting)} = {configuration.get(setting)}".strip() == value.strip()
         assert (
-            f" # raw: {configuration.original_name(setting)} = {configuration.raw(setting)}".strip()
+            f" # raw: {configuration.original_name(setting)} = {configuration.raw_value(setting)}".strip()
             == details[1].strip()
         )
         if "92-scenario" in details[0] or "<Default>" in details[0]:

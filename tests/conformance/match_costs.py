@@ -15,7 +15,7 @@ from poolbook.domain.negotiator.pslot_preemption import Remainders
 from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.startd.slot_resources import has_consumption_policy
-from poolbook.domain.state.caches import Caches, ad_of
+from poolbook.domain.state.caches import Caches, ad_from_attributes
 
 from .recording import NegotiatorRecording, RecordedCycle, RecordedMatch
 from .visibility import SECOND
@@ -64,10 +64,10 @@ def _taken(rests: Remainders, match: RecordedMatch) -> int | None:
     place, cluster = rests.pool.row_of.get(match.slot), rests.state.clusters.get(int(number))
     if place is None or cluster is None or int(proc) not in cluster:
         return None
-    remainder = rests.of(place)
-    amounts = remainder.carver.amounts_for(ad_of(cluster.attributes(int(proc))), remainder.resources)
+    remainder = rests.remainder_of_row(place)
+    amounts = remainder.carver.amounts_for(ad_from_attributes(cluster.attributes(int(proc))), remainder.resources)
     if amounts is None:
         return None
     cost = rests.cores(remainder, amounts, weighted=True)
-    remainder.take(amounts)
+    remainder.subtract(amounts)
     return round(cost * 1000)

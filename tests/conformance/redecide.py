@@ -19,7 +19,7 @@ from poolbook.domain.negotiator.cycle import hold_cycle
 from poolbook.domain.negotiator.negotiator_settings import settings_of
 from poolbook.domain.negotiator.slot_table import public_ads_of
 from poolbook.domain.startd.public_ad import PublishedSlots
-from poolbook.domain.state.caches import Caches, ad_of
+from poolbook.domain.state.caches import Caches, ad_from_attributes
 from poolbook.domain.state.state import State
 
 from .account_walk import AccountedCycle
@@ -185,7 +185,7 @@ def ranks(decided: DecidedCycle, job: str, slot: str) -> Values | None:
     cluster = state.clusters.get(int(number))
     if cluster is None or slot not in pool.row_of:
         return None
-    job_ad = ad_of(cluster.attributes(int(proc)) if int(proc) in cluster else cluster.ad)
+    job_ad = ad_from_attributes(cluster.attributes(int(proc)) if int(proc) in cluster else cluster.ad)
     slot_ad = pool.table.ad(pool.row_of[slot])
     rules = settings_of(state, decided.caches)
     pre, post = (_value(rank, slot_ad, job_ad, context) for rank in (rules.pre_job_rank, rules.post_job_rank))

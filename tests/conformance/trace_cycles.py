@@ -16,7 +16,7 @@ from poolbook.domain.classad import Context
 from poolbook.domain.concurrency_limits import LIMITS
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.negotiator_settings import changed_settings
-from poolbook.domain.state.caches import ad_of
+from poolbook.domain.state.caches import ad_from_attributes
 from poolbook.domain.state.job_limits import job_concurrency_limits
 from poolbook.domain.state.pool_settings import invalid_value
 from poolbook.domain.state_machines import state
@@ -183,7 +183,9 @@ def _limiting(pool: Sequence[e.Event], jobs: Iterable[RecordedSubmission]) -> It
         if isinstance(event, e.ClaimMade | e.ClaimQueued):
             if event.claim not in of_claims and event.job:
                 job, context = ads.get(int(event.job.partition(".")[0]), {}), Context(now=event.at // SECOND)
-                limits = job_concurrency_limits(ad_of(job), ad_of(slots.get(event.slot, {})), context)
+                limits = job_concurrency_limits(
+                    ad_from_attributes(job), ad_from_attributes(slots.get(event.slot, {})), context
+                )
                 of_claims[event.claim] = limits if LIMITS in job else held.get(event.slot, "")
             event = replace(event, limits=of_claims.get(event.claim, ""))
         if isinstance(event, e.ClaimMade):

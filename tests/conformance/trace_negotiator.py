@@ -40,7 +40,7 @@ from poolbook.domain.events import (
 from poolbook.domain.imported.record_sources import BEGIN_TRANSACTION, SET_ATTRIBUTE
 from poolbook.domain.state.job_ad import unquoted
 from poolbook.domain.state.pool_settings import NEGOTIATOR
-from poolbook.replay.why.match_runs import preempted
+from poolbook.replay.why.match_runs import preempted_submitter
 
 from .recording import (
     CountedClaim,
@@ -239,7 +239,7 @@ class CycleReader(NegotiatorLogReader):
         super().report_job(message, what, facts, job)
         if what == "matched":
             user, slot = facts["user"], facts["slot"]
-            match = RecordedMatch(message.at, user, slot, preempted(facts), job or message["job"])
+            match = RecordedMatch(message.at, user, slot, preempted_submitter(facts), job or message["job"])
             self._now.matches.append(match)
             self._doubt(match)
             if (list_id := tuple(self._remembered.get("list", ()))) in self._now.lists:

@@ -44,7 +44,7 @@ PLAIN = " ".join(
 
 
 def container(job: dict[str, str], config: str, transfers: bool = True) -> DockerSettings | Apptainer | None:
-    settings = Containers.configured(read(f"DOCKER = {HERE}/docker\nSINGULARITY = {HERE}/apptainer\n{config}"))
+    settings = Containers.from_configuration(read(f"DOCKER = {HERE}/docker\nSINGULARITY = {HERE}/apptainer\n{config}"))
     ad = {name: text for name, text in {**JOB, **job}.items() if text}
     return container_of(Launch("9", 12, 3, "slot1_1@node1", ad, SLOT, "alice"), settings, transfers, None)
 
@@ -100,7 +100,7 @@ def test_docker_create_has_the_arguments_in_a_recorded_starter_log() -> None:
     job = {**JOB, "ClusterId": "12", "ProcId": "0", "DockerImage": '"poolbook-test:1"', "DockerNetworkType": '"none"',
            "Cmd": '"/bin/sh"', "TransferExecutable": "false"}  # fmt: skip
     slot = {**SLOT, "Cpus": "1", "Memory": "128", "Machine": '"localhost"'}
-    settings = Containers.configured(read(f"DOCKER = {HERE}/docker"))
+    settings = Containers.from_configuration(read(f"DOCKER = {HERE}/docker"))
     docker = container_of(Launch("9", 12, 0, "slot1_2@localhost", job, slot, "alice"), settings, True, None)
     assert isinstance(docker, DockerSettings)
     spec = {**asdict(docker), "name": f"{docker.name}_PID352267"}

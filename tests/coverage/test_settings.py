@@ -71,7 +71,7 @@ def test_every_setting_that_the_code_reads_is_listed_as_implemented(read_names: 
     provisioning.machine_offer("1", "node1", configuration, EQUIPMENT)
     configured_settings(configuration)
     cron_jobs(configuration)
-    Sensors.configured(configuration).close()
+    Sensors.from_configuration(configuration).close()
     rejected = {"SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"}
     custom = {"Cogs", "date"}
     others = {name for name in read_names - rejected if not custom.intersection(name.split("_"))}

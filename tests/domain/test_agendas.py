@@ -23,7 +23,8 @@ from .pools import TestPool
 
 NOW = EPOCH // SECOND
 INSTANTS = st.none() | st.integers(0, 9)
-OPERATIONS = st.tuples(st.sampled_from(["schedule", "schedule_earlier", "pop_due", "due"]), st.integers(0, 4), INSTANTS)
+KINDS = st.sampled_from(["schedule", "schedule_earlier", "pop_due", "due_keys"])
+OPERATIONS = st.tuples(KINDS, st.integers(0, 4), INSTANTS)
 
 
 @given(st.lists(OPERATIONS))

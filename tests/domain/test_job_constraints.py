@@ -23,7 +23,7 @@ from poolbook.domain.schedd.constraints import (
 )
 from poolbook.domain.schedd.job_commands import selected_jobs
 from poolbook.domain.schedd.job_constraints import select_matching
-from poolbook.domain.state.caches import ad_of
+from poolbook.domain.state.caches import ad_from_attributes
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.job_procs import job_procs
 from poolbook.domain.state.pool_settings import complete_settings
@@ -131,7 +131,7 @@ def one_by_one(text: str, jobs: list[tuple[Cluster, list[int]]], context: Contex
 
     def meets(cluster: Cluster, proc: int) -> bool:
         try:
-            return is_satisfied(constraint.evaluate(ad_of(cluster.attributes(proc)), None, context))
+            return is_satisfied(constraint.evaluate(ad_from_attributes(cluster.attributes(proc)), None, context))
         except EvaluationError:
             return False
 

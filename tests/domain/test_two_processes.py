@@ -58,7 +58,7 @@ KINDS |= {kind.__name__: kind for kind in (s.FoundPool, s.AddMachine, s.Evaluate
 
 
 def plain(value: Any) -> Any:
-    return value.plain() if isinstance(value, SlotAd) else unparse(value)
+    return value.as_plain_dict() if isinstance(value, SlotAd) else unparse(value)
 
 
 def encoded(value: Any) -> msgspec.Raw:

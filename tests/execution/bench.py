@@ -48,7 +48,7 @@ class Bench:
             with QuickSupervisor(self.folder) as last:
                 while running := [
                     key
-                    for key, what_became in last.recover(list(last.claimed())).items()
+                    for key, what_became in last.recover(list(last.claimed_keys())).items()
                     if isinstance(what_became, Running)
                 ]:
                     for key in running:

@@ -58,7 +58,7 @@ TABLE: list[tuple[str, dict[str, str], str, str]] = [
 
 
 def accounts(text: str) -> JobAccountSettings:
-    return JobAccountSettings.configured(read(DOMAIN + text))
+    return JobAccountSettings.from_configuration(read(DOMAIN + text))
 
 
 @together("settings", TABLE)

@@ -76,7 +76,7 @@ OF_KITS = "ENVIRONMENT_FOR_AssignedKits = KIT=/kit(.)/<$1>/, KITS\nENVIRONMENT_V
 def test_a_jobs_environment_names_its_assigned_devices(
     text: str, slot: dict[str, str], expected: dict[str, str]
 ) -> None:
-    variables = JobVariables.configured(read(text)).of(slot)
+    variables = JobVariables.from_configuration(read(text)).variables_of_slot(slot)
     assert variables == {"_CHIRP_DELAYED_UPDATE_PREFIX": "Chirp*", **expected}
 
 
@@ -111,5 +111,5 @@ def test_jobs_inherit_the_pools_variables_as_configured(text: str, expected: str
     with pytest.MonkeyPatch.context() as patch:
         for name, value in {"PB_ONE": "1", "PB_TWO": "2", "pb_lines": "a\nb"}.items():
             patch.setenv(name, value)
-        inherited = JobVariables.configured(read(f"JOB_INHERITS_STARTER_ENVIRONMENT = {text}\n")).inherits
+        inherited = JobVariables.from_configuration(read(f"JOB_INHERITS_STARTER_ENVIRONMENT = {text}\n")).inherits
     assert sorted(name for name in inherited if name.lower().startswith("pb_")) == sorted(expected.split())

@@ -163,9 +163,9 @@ def run_task(movers: Movers, folder: Path, hands: TransferUsers = OWN) -> Mover:
     (folder / "scratch").mkdir(exist_ok=True)
     transfer = {"executable": False, "inputs": [], "brought": [], "preserve": False, "max_input_mb": None}
     order = {"key": "1", "iwd": str(folder), "executable": "/bin/true", "transfer": transfer}
-    task = movers.begin(Task("input", order, f"{folder}/scratch", 1), hands)
+    task = movers.start_task(Task("input", order, f"{folder}/scratch", 1), hands)
     select.select([task.talk], [], [])
-    report = task.hear()
+    report = task.receive_result()
     assert report is not None and "failure" not in report, report
     return task
 
@@ -182,7 +182,7 @@ def test_movers_that_are_idle_for_long_or_too_many_end(movers: Movers, tmp_path:
     assert run_task(movers, tmp_path) is scratches[2]  # the last one that became idle
     movers.set_idle(scratches[2], 3 * SECOND_US)
     movers.end_idle(30 * SECOND_US)
-    assert has_ended(scratches[0]) and movers.of(scratches[1].talk.fileno()) is scratches[1]
+    assert has_ended(scratches[0]) and movers.mover_with_descriptor(scratches[1].talk.fileno()) is scratches[1]
     movers.end_idle(60 * SECOND_US)
     assert has_ended(scratches[1]) and has_ended(scratches[2])
     assert run_task(movers, tmp_path) not in scratches

@@ -13,7 +13,7 @@ import pytest
 
 from poolbook.adapters.machine.execution import client
 from poolbook.adapters.machine.execution.activation import FileTransfer, LaunchRequest
-from poolbook.adapters.machine.execution.supervisor import copying, spool, staging, transfer
+from poolbook.adapters.machine.execution.supervisor import copying, output_staging, spool, transfer
 from poolbook.adapters.machine.execution.supervisor import url_plugin as plugin
 from poolbook.adapters.machine.execution.supervisor.chirp_requests import Session
 from poolbook.adapters.machine.execution.supervisor.chirp_writes import Sender
@@ -67,7 +67,7 @@ def memory() -> Iterator[Path]:
 @pytest.fixture
 def few_are_three(monkeypatch: pytest.MonkeyPatch) -> None:
     """Make more than three files count as many, which are synced together."""
-    for module in (copying, staging, spool, transfer):
+    for module in (copying, output_staging, spool, transfer):
         monkeypatch.setattr(module, "SYNCED_ALONE", 3)
 
 
@@ -84,11 +84,11 @@ def test_a_power_cut_leaves_the_files_stored_before_or_those_stored_now(
     def prepare() -> None:
         if not first:
             job.runs(earlier)
-            assert "failure" not in spool.keep(job.order, str(job.scratch))
+            assert "failure" not in spool.copy_to_spool(job.order, str(job.scratch))
 
     def act() -> None:
         job.runs(outputs)
-        results.append(spool.keep(job.order, str(job.scratch)))
+        results.append(spool.copy_to_spool(job.order, str(job.scratch)))
 
     for moment, is_done in cuts(job.disk, prepare, act):
         contents = {}

@@ -251,7 +251,7 @@ def test_all_processes_are_searched_only_for_an_unknown_child(
         assert present is not None and one.pid in present
         for pid in present:
             trees.leave_alone(pid, 0)
-        monkeypatch.setattr(processes, "pids", search)
+        monkeypatch.setattr(processes, "all_pids", search)
         if not lists_children:  # a kernel without /proc/pid/task/tid/children
             monkeypatch.setattr(processes, "children", lambda pid: None)
         trees.refresh_orphans()

@@ -73,7 +73,7 @@ def test_a_journal_forgets_what_is_acknowledged_and_shrinks(tmp_path: Path) -> N
     journal = Journal(str(tmp_path / "exits"), set())
     for number in range(6):
         journal.append([{"key": str(number), "why": "x" * 1_000_000}])
-    journal.forget([str(number) for number in range(5)])
+    journal.drop_records([str(number) for number in range(5)])
     assert (tmp_path / "exits").stat().st_size < 1_100_000
     journal.append([{"key": "new", "why": ""}])
     assert Journal(str(tmp_path / "exits"), {"5", "new", "gone"}).records.keys() == {"5", "new"}
@@ -97,18 +97,18 @@ def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]
             if step == "open":
                 claims = Claims(f"{folder}/claims", f"{folder}/spare")
             elif step == "release":
-                claims.release(key)
+                claims.release_claim(key)
                 claimed_keys.discard(key)
             elif key in claimed_keys:
                 with pytest.raises(FileExistsError):
-                    claims.take(key)
+                    claims.claim_activation(key)
             else:
-                descriptor = claims.take(key)
-                assert claims.read(key) == UNHELD
-                claims.note(descriptor, CLAIM)
+                descriptor = claims.claim_activation(key)
+                assert claims.read_claim(key) == UNHELD
+                claims.write_holder(descriptor, CLAIM)
                 claimed_keys.add(key)
-            assert claims.all() == claimed_keys
-            assert {claims.read(claimed_key) for claimed_key in claimed_keys} <= {CLAIM}
+            assert claims.claimed_keys() == claimed_keys
+            assert {claims.read_claim(claimed_key) for claimed_key in claimed_keys} <= {CLAIM}
 
 
 OPEN_TO_ALL = """

@@ -66,7 +66,7 @@ def test_a_record_is_stored_until_it_is_acknowledged_even_without_a_supervisor(b
     bench.kill_supervisor()
     assert bench.supervisor.recover(["1"]) == {"1": end}
     bench.supervisor.acknowledge(["1"])
-    bench.until(lambda: not bench.supervisor.claimed())
+    bench.until(lambda: not bench.supervisor.claimed_keys())
     bench.until(lambda: not list((bench.folder / "execute").glob("dir_1/scratch/[!.]*")))
     bench.kill_supervisor()
     assert bench.supervisor.recover(["1"]) == {"1": "unknown"}
@@ -106,7 +106,7 @@ def test_unclaimed_directories_in_another_place_are_removed_by_the_next_supervis
     bench.sh("1", "true", execute=str(place))
     bench.end("1")
     bench.supervisor.acknowledge(["1"])  # the directory is stored for another job
-    bench.until(lambda: not bench.supervisor.claimed())
+    bench.until(lambda: not bench.supervisor.claimed_keys())
     assert list(place.iterdir())
     bench.kill_supervisor()
     bench.supervisor.recover([])
@@ -126,7 +126,7 @@ def test_an_acknowledgement_does_not_release_a_running_job(bench: Bench) -> None
     assert isinstance(bench.supervisor.recover(["1"])["1"], Running)  # it has heard of it, while the job runs
     (bench.home / "stop").touch()
     assert bench.end("1").code == 3
-    assert bench.supervisor.claimed() == {"1"}
+    assert bench.supervisor.claimed_keys() == {"1"}
 
 
 def test_when_the_supervisor_is_killed_its_jobs_are_ended_and_lost(bench: Bench) -> None:
@@ -224,12 +224,12 @@ def test_a_failed_start_leaves_nothing_and_may_be_requested_again(bench: Bench) 
         if round == 1:
             bench.supervisor.acknowledge(["1", "2", "3"])
             bench.supervisor.recover([])
-    assert not bench.supervisor.claimed()
+    assert not bench.supervisor.claimed_keys()
     for number in range(4, 10):
         bench.sh(str(number), "exit 7")
         assert bench.end(str(number)).code == 7
         bench.supervisor.acknowledge([str(number)])
-    bench.until(lambda: not bench.supervisor.claimed())
+    bench.until(lambda: not bench.supervisor.claimed_keys())
 
 
 def test_the_last_handle_is_the_pool_and_earlier_ones_are_replaced(bench: Bench) -> None:

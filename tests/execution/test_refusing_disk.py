@@ -109,7 +109,7 @@ def story(bench: FailingDiskBench) -> None:
     assert bench.code_of(long) == 6
     bench.supervisor.acknowledge([long])
     (bench.home / "room").touch()
-    bench.until(lambda: not bench.supervisor.claimed())
+    bench.until(lambda: not bench.supervisor.claimed_keys())
     assert [(bench.home / name).read_text() for name in ("long", "short3", "short4", "short5")] == ["\n"] * 4
     assert pid == 0 or runs(pid)
     log = bench.folder / "supervisor.log"
@@ -202,7 +202,7 @@ def test_an_acknowledged_end_has_no_record_and_is_not_reported_again(tmp_path: P
         filler = fill(place)
         assert isinstance(bench.supervisor.recover(["1"])["1"], Lost)
         bench.supervisor.acknowledge(["1"])
-        bench.until(lambda: not bench.supervisor.claimed())
+        bench.until(lambda: not bench.supervisor.claimed_keys())
         filler.unlink()
         bench.sh("2", "exit 2")
         assert bench.end("2").code == 2
@@ -242,7 +242,7 @@ def test_a_full_disk_of_the_machine_is_the_machines_fault(
         bench.start("1", "/bin/true", **{name: path.format(disk=place) for name, path in fields.items()})
         end = bench.end("1")
         assert (end.part, end.errno, end.machine, end.hold_code) == (part, errno.ENOSPC, True, code)
-        assert bench.supervisor.claimed() == set()
+        assert bench.supervisor.claimed_keys() == set()
 
 
 MACHINES = "it waits for the machine"

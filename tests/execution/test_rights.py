@@ -15,7 +15,7 @@ import pytest
 
 from poolbook.adapters.machine import accounts
 from poolbook.adapters.machine.execution.activation import Chirp, Exited, FileTransfer, UnixAccount
-from poolbook.adapters.machine.execution.supervisor.rights import UserIds, acting, become
+from poolbook.adapters.machine.execution.supervisor.rights import UserIds, acting_as, become
 from poolbook.adapters.machine.execution.supervisor.scratch import hand_over
 from poolbook.adapters.runtime import job_users
 from poolbook.adapters.runtime.hold_reasons import held_for_failure
@@ -107,7 +107,7 @@ def test_no_process_becomes_root_for_others(rights: UserIds) -> None:
 
 def test_an_action_as_a_user_has_the_users_groups_and_roots_again_afterwards(place: Path) -> None:
     with roots_groups(OTHERS_GROUP):
-        with acting(RIGHTS):
+        with acting_as(RIGHTS):
             assert readable(place) == {"groups"}
             (place / "writable/made").write_text("made\n")
             with pytest.raises(PermissionError):
@@ -119,7 +119,7 @@ def test_an_action_as_a_user_has_the_users_groups_and_roots_again_afterwards(pla
 
 def test_an_error_in_an_action_as_a_user_restores_roots_rights(place: Path) -> None:
     with roots_groups(OTHERS_GROUP):
-        with pytest.raises(PermissionError), acting(RIGHTS):
+        with pytest.raises(PermissionError), acting_as(RIGHTS):
             (place / "roots").read_text()
         assert readable(place) == {"groups", "others", "roots"} and os.getgroups() == [OTHERS_GROUP]
 
@@ -134,7 +134,7 @@ def test_one_thread_that_acts_as_a_user_leaves_the_others_roots_rights(place: Pa
 
     before = threading.Thread(target=look)
     before.start()
-    with acting(RIGHTS):
+    with acting_as(RIGHTS):
         go.set()
         before.join(60)
         after = threading.Thread(target=look)  # a thread has the rights of the one that created it

@@ -43,12 +43,12 @@ def test_a_log_starts_its_own_job_at_a_position_where_another_log_has_one_runnin
     bench.sh("5", UNTIL_TOLD, run_in_iwd=True)
     (first,) = bench.until(lambda: bench.of("5", Started))
     serve(bench, other)
-    assert bench.supervisor.claimed() == frozenset()
+    assert bench.supervisor.claimed_keys() == frozenset()
     assert bench.supervisor.recover(["5"]) == {"5": "unknown"}
     bench.sh("5", "exit 4")
     assert bench.end("5").code == 4
     bench.supervisor.acknowledge(["5"])
-    bench.until(lambda: not bench.supervisor.claimed())
+    bench.until(lambda: not bench.supervisor.claimed_keys())
     bench.supervisor.signal("5", "hard")
     (bench.home / "stop").touch()
     wait(lambda: not Path(f"/proc/{first.pid}").exists())
@@ -67,7 +67,7 @@ def test_a_job_continues_for_its_log_after_another_log_was_served(bench: Bench) 
     serve(bench, SECOND)
     bench.supervisor.acknowledge(["5"])
     serve(bench, FIRST)
-    assert bench.supervisor.claimed() == {"5"}
+    assert bench.supervisor.claimed_keys() == {"5"}
     assert isinstance(bench.supervisor.recover(["5"])["5"], Running)
     (bench.home / "stop").touch()
     assert bench.end("5").code == 3
@@ -79,7 +79,7 @@ def test_a_log_without_a_chosen_id_finds_the_claims_of_earlier_releases(bench: B
     bench.end("5")
     assert os.listdir(bench.folder / "claims") == ["5"]
     serve(bench, "")
-    assert bench.supervisor.claimed() == {"5"}
+    assert bench.supervisor.claimed_keys() == {"5"}
     assert bench.supervisor.recover(["5"])["5"].code == 3  # type: ignore[union-attr]
 
 
@@ -94,7 +94,7 @@ def test_the_scratch_directory_is_named_by_the_log_and_the_position(bench: Bench
         reports = world.wait(None)
         while not any(isinstance(report, ActivationEnded) for report in reports):
             reports += world.wait(None)
-        assert world.claimed() == {"7"}
+        assert world.claimed_keys() == {"7"}
     scratch = f"{bench.folder}/execute/dir_{FIRST}-7/scratch"
     assert (bench.home / "out").read_text() == f"{scratch}\n"
     started_keys = {(report.key, report.scratch) for report in reports if isinstance(report, ActivationStarted)}

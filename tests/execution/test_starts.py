@@ -116,7 +116,7 @@ def test_a_directory_that_is_used_again_shows_nothing_of_the_previous_job(bench:
         assert bench.end(key).code == 0
         assert (bench.home / f"out{key}").read_text() == f".job.ad\n.machine.ad\n{ad}"
         bench.supervisor.acknowledge([key])
-        bench.until(lambda: not bench.supervisor.claimed())
+        bench.until(lambda: not bench.supervisor.claimed_keys())
 
 
 @pytest.mark.parametrize(

@@ -408,7 +408,7 @@ def test_a_transfer_is_not_stopped_before_it_has_closed_its_supervisors_socket(
         leave(*kept_bytes)
 
     monkeypatch.setattr(processes, "close_all_but", takes_its_time)
-    monkeypatch.setattr(mover, "_worked", lambda *_: time.sleep(60))
+    monkeypatch.setattr(mover, "_run_task", lambda *_: time.sleep(60))
     read_end, let_go = os.pipe()
     mover_pid = mover.fork(mover.Task("input", {}, "/", 0), mover.TransferUsers(None, None))
     os.close(let_go)
@@ -418,7 +418,7 @@ def test_a_transfer_is_not_stopped_before_it_has_closed_its_supervisors_socket(
     os.kill(mover_pid.pid, signal.SIGKILL)
     os.waitpid(mover_pid.pid, 0)
     os.close(read_end)
-    assert (readable, mover_pid.hear()) == ([read_end], None)
+    assert (readable, mover_pid.receive_result()) == ([read_end], None)
 
 
 def test_a_killed_transfer_does_not_end_the_job(bench: Bench, iwd: Path, many_inputs: Path) -> None:

@@ -20,7 +20,7 @@ from poolbook.adapters.stores.opening import open_log, verify_seal
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.negotiator.accounting import accountant_settings, initial_factor
 from poolbook.domain.state.records import Submitter
-from poolbook.replay.narration.sentences import Answer, Sentence, UnknownThingError
+from poolbook.replay.narration.sentences import Explanation, Sentence, UnknownThingError
 from poolbook.replay.why.answer import why
 
 from ..event_fields import fields_of
@@ -180,7 +180,7 @@ def _reasons(store: Any, events: dict[int, Any], name: str, at: int | None) -> l
     ]
 
 
-def _sentences(answer: Answer) -> list[Sentence]:
+def _sentences(answer: Explanation) -> list[Sentence]:
     """Return the basis of an answer: the thing's state, a cycle's rejection, and the life; for a cluster the counts,
     and the state of its first jobs."""
     head, *lines = answer.lines

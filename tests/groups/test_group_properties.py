@@ -72,7 +72,7 @@ def standing(pool: Pool) -> list[GroupNode]:
     assign_quotas(nodes[0], total, oversubscribes(rules.quotas, pool.state.dialect))
     for slot in slots:
         if slot.claim is not None:
-            nodes[rules.tree.index_of(slot.claim.submitter)].take(slot.claim.weight if weighs else 1000)
+            nodes[rules.tree.index_of(slot.claim.submitter)].add_usage(slot.claim.weight if weighs else 1000)
     return nodes
 
 
@@ -83,9 +83,9 @@ def groups_after_matches(pool: Pool, cycle: CycleResult) -> list[GroupNode]:
         claim, thousandths = pool.state.slots[choice.slot].claim, round(1000 * choice.cores)
         submitter_node = nodes[tree.index_of(choice.cluster.submitter)]
         claim_node = None if claim is None else nodes[tree.index_of(claim.submitter)]
-        submitter_node.take(thousandths)
+        submitter_node.add_usage(thousandths)
         if claim_node is not None:
-            claim_node.take(-thousandths)
+            claim_node.add_usage(-thousandths)
         for node in submitter_node.ancestry():
             swapped = claim_node is not None and node in claim_node.ancestry()
             if not node.accepts_surplus and not swapped:

@@ -19,7 +19,7 @@ from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.classad import ClassAd, Context, parse
 from poolbook.domain.events import AdsKept
-from poolbook.domain.imported.packed_ads import KeptAd, attributes, index, pack, select, unpack, unpack_one
+from poolbook.domain.imported.packed_ads import KeptAd, attributes, index_of_event, pack, select, unpack, unpack_one
 from poolbook.projections.imported_ads import AdPlace, Spent
 from poolbook.projections.job_query import SelectedJobs
 from poolbook.projections.projector import apply
@@ -73,7 +73,7 @@ def test_packed_ads_are_unpacked_unchanged(ads: list[KeptAd]) -> None:
 @example([KeptAd(0, "GlobalJobId = #", {})])
 @settings(max_examples=25, deadline=None)
 def test_the_index_agrees_with_the_ads(ads: list[KeptAd]) -> None:
-    indexed = index(event(*ads))
+    indexed = index_of_event(event(*ads))
     assert indexed.lines == [ad.line for ad in ads]
     for field, name in (("cluster", "ClusterId"), ("owner", "Owner"), ("job", "GlobalJobId")):
         # An attribute that occurs twice in an ad, which no reader accepts, may have either value.
@@ -110,12 +110,12 @@ def test_attributes_are_found_in_any_case_and_named_as_requested() -> None:
     ],
 )
 def test_times_are_read_in_microseconds(field: str, text: str, micros: int) -> None:
-    assert index(event(job("1.0", RemoteWallClockTime=text))).micros(field) == [micros]
+    assert index_of_event(event(job("1.0", RemoteWallClockTime=text))).microseconds(field) == [micros]
 
 
 def test_the_cpu_time_is_that_of_all_runs_if_the_ad_has_it() -> None:
-    indexed = index(event(job("1.0"), job("1.1", CumulativeRemoteUserCpu="99.0")))
-    assert indexed.micros("user_cpu") == [60_500_000, 99 * SECOND]
+    indexed = index_of_event(event(job("1.0"), job("1.1", CumulativeRemoteUserCpu="99.0")))
+    assert indexed.microseconds("user_cpu") == [60_500_000, 99 * SECOND]
 
 
 def test_a_history_is_queried_by_job_owner_and_order() -> None:

@@ -7,7 +7,7 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from poolbook.adapters.condor_files.source_reader import hidden, without_secrets
+from poolbook.adapters.condor_files.source_reader import mask_secrets, without_secrets
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.events import AdsKept
 from poolbook.domain.imported import packed_ads
@@ -38,7 +38,7 @@ CASES = [
 
 @together(("text", "expected"), CASES)
 def test_a_reader_sees_dots_of_the_same_length_for_secrets(text: str, expected: str) -> None:
-    assert hidden(text.encode()).decode() == expected
+    assert mask_secrets(text.encode()).decode() == expected
     assert len(expected) == len(text)
 
 

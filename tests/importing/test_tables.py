@@ -32,7 +32,7 @@ def folded(kind: str, events: list[Event]) -> DaemonTable:
         if isinstance(event, SourceGap):
             table.torn = True
         elif isinstance(event, TableWritten):
-            table.take(event)
+            table.fold_line(event)
     return table
 
 
@@ -177,7 +177,7 @@ def compared(path: Path) -> tuple[int, list[str]]:
     table = DaemonTable("accountant")
     agreements: dict[tuple[str, str], bool] = {}
     for event in transactions:
-        table.take(event)
+        table.fold_line(event)
         now = table.held["Accountant."].get("lastupdatetime", ("", ""))[1] if "Accountant." in table.held else ""
         for key, ad in samples.get(now, []):
             if key in table.held:

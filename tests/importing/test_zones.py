@@ -95,6 +95,6 @@ def test_a_zone_that_the_files_contradict_is_rejected(
 
 def test_few_signs_do_not_determine_a_zone() -> None:
     signs = ZoneSigns()
-    signs.take(entry(0, "1.0", 0).encode(), 1795176000)
-    signs.take(b"ClusterId = 1\nProcId = 0\nQDate = 1795179600\n", 1795176000)
+    signs.scan_file_start(entry(0, "1.0", 0).encode(), 1795176000)
+    signs.scan_file_start(b"ClusterId = 1\nProcId = 0\nQDate = 1795179600\n", 1795176000)
     assert signs.zone("UTC", given=False) == "UTC"

@@ -31,7 +31,7 @@ from poolbook.domain.startd.slot_ad import compiled_ad, drain_start, snapshot_ad
 from poolbook.domain.startd.slot_resources import SlotCarver, remaining_resources, slot_carver
 from poolbook.domain.startd.time_limits import drain_left, retirement_left
 from poolbook.domain.state.accounting_groups import group_of
-from poolbook.domain.state.caches import Caches, ad_of
+from poolbook.domain.state.caches import Caches, ad_from_attributes
 from poolbook.domain.state.cluster import IDLE
 from poolbook.domain.state.records import Slot, Submitter
 from poolbook.domain.state.state import State
@@ -218,7 +218,7 @@ class Negotiation:
             for proc in cluster.procs(lambda status: status == IDLE):
                 if (cluster.id, proc) in state.by_job or (cluster.id, proc) in state.assigned_slots:
                     continue
-                ad = ad_of(cluster.attributes(proc))
+                ad = ad_from_attributes(cluster.attributes(proc))
                 if self.rules.job_constraint is not None and not self._true(self.rules.job_constraint, ad, ClassAd()):
                     continue
                 order = (*(_sort_key(ad, name) for name in ORDER), cluster.id, proc)
@@ -292,14 +292,16 @@ class Negotiation:
         self.groups = self.rules.tree.new_nodes()
         for name, record in self.state.submitters.items():
             node = self._group(name)
-            node.take(record.weighted_in_use if self.rules.use_slot_weights else 1000 * record.slots)
-            node.take(round(1000 * self._promised(self._user(name))))
+            node.add_usage(record.weighted_in_use if self.rules.use_slot_weights else 1000 * record.slots)
+            node.add_usage(round(1000 * self._promised(self._user(name))))
             node.demand += record.weighted_in_use / 1000
         for cluster in self.state.clusters.values():
             for proc in () if cluster.is_local else cluster.procs(lambda status: status == IDLE):
                 reserved_slot = self.state.assigned_slots.get((cluster.id, proc))
                 if reserved_slot not in self.state.ready_claims:
-                    request = self._number(parse("RequestCpus"), ad_of(cluster.attributes(proc)), ClassAd())
+                    request = self._number(
+                        parse("RequestCpus"), ad_from_attributes(cluster.attributes(proc)), ClassAd()
+                    )
                     self._group(cluster.submitter).demand += 1.0 if math.isnan(request) else request
         oversubscribe = self.rules.quotas.oversubscribe
         assign_quotas(
@@ -520,10 +522,10 @@ class Negotiation:
         user.jobs.remove(job)
         self._got[user.name] += 1
         user.using += cores
-        self._group(user.name).take(round(1000 * cores))
+        self._group(user.name).add_usage(round(1000 * cores))
         if reason != NO_PREEMPTION and offer.slot.claim is not None:
             before = self._user(offer.user)
-            self._group(offer.user).take(-round(1000 * min(cores, before.using)))
+            self._group(offer.user).add_usage(-round(1000 * min(cores, before.using)))
             before.using = max(0.0, before.using - cores)
         rules = self.rules
         pre = 0.0 if rules.pre_job_rank is None else pre  # the reported value without an expression

@@ -27,7 +27,7 @@ from poolbook.domain.state.pool_settings import CYCLE_TIMES, GROUP_SETTINGS, SET
 from poolbook.domain.state.state import State
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.scenario import PlayError
-from poolbook.replay.scenario import read as read_play
+from poolbook.replay.scenario import parse_scenario as read_play
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import VirtualWorld
 

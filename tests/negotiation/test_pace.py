@@ -9,7 +9,7 @@ from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.replay.recheck_cycles import recheck
-from poolbook.replay.scenario import read as read_play
+from poolbook.replay.scenario import parse_scenario as read_play
 
 PLAIN = "NUM_SLOTS = 1\nSLOT_TYPE_0_PARTITIONABLE = false\nRUNBENCHMARKS = False\n"
 JOB = {"executable": "/bin/sleep", "arguments": "100"}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from poolbook.domain.classad import ClassAd, symmetric_match
 from poolbook.domain.events import Match
 from poolbook.domain.negotiator.cycle import CycleResult
-from poolbook.domain.state.caches import ad_of
+from poolbook.domain.state.caches import ad_from_attributes
 
 from ..together import together
 from .pools import SECOND, Pool
@@ -291,8 +291,8 @@ def _is_right(pool: Pool, match: Match) -> None:
     slots = pool.state.slots
     parent = slots[slots[match.preempts[0]].parent]
     cluster = pool.state.clusters[int(match.job.split(".")[0])]
-    job = ad_of(cluster.attributes(int(match.job.split(".")[1])))
-    ad = ad_of(parent.ad)
+    job = ad_from_attributes(cluster.attributes(int(match.job.split(".")[1])))
+    ad = ad_from_attributes(parent.ad)
     try:
         value = float(ad.eval("Rank", job))
     except (TypeError, ValueError):

@@ -149,28 +149,28 @@ def test_the_next_cycle_is_held_when_due(
     for second, occurrence in story:
         tested.happens(second, occurrence)
     state, schedule = tested.state, tested.schedule
-    due = [second / 2 for second in range(60, 400) if schedule.due(state, tested.at(second / 2))]
+    due = [second / 2 for second in range(60, 400) if schedule.due_negotiators(state, tested.at(second / 2))]
     assert (due[0] if due else None) == expected
     # Sleeping until each time that the schedule names leads to the same due time.
     now = tested.at(30)
     for _ in range(5):
-        if schedule.due(state, now):
+        if schedule.due_negotiators(state, now):
             break
         next_time = schedule.next_due(state, now)
         if next_time is None:
             break
         assert next_time > now
         now = next_time
-    assert bool(schedule.due(state, now)) == (expected is not None)
+    assert bool(schedule.due_negotiators(state, now)) == (expected is not None)
     if expected is not None:
         assert now == tested.at(expected)
 
 
 def test_a_process_holds_its_first_cycle_as_soon_as_jobs_wait() -> None:
     tested = ScheduleStory(PACED)
-    assert not tested.schedule.due(tested.state, tested.at(0))
+    assert not tested.schedule.due_negotiators(tested.state, tested.at(0))
     tested.happens(0, "submitted")
-    assert tested.schedule.due(tested.state, tested.at(0))
+    assert tested.schedule.due_negotiators(tested.state, tested.at(0))
 
 
 def test_a_process_that_folds_the_log_waits_for_no_cycle_that_cannot_help() -> None:
@@ -207,5 +207,5 @@ def test_a_process_that_folds_the_log_holds_the_next_cycle_when_it_is_due(
     for second, occurrence in story:
         tested.happens(second, occurrence)
     schedule = CycleSchedules()
-    due = (second / 2 for second in range(60, 400) if schedule.due(tested.state, tested.at(second / 2)))
+    due = (second / 2 for second in range(60, 400) if schedule.due_negotiators(tested.state, tested.at(second / 2)))
     assert next(due) == expected

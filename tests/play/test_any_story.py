@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.simulation import PlayEvent, ScenarioMachines, Simulation, play
 from poolbook.adapters.simulation.runner import lines
 from poolbook.adapters.stores.opening import open_log
-from poolbook.replay.scenario import PlayError, read
+from poolbook.replay.scenario import PlayError, parse_scenario
 from poolbook.replay.validation import examine
 
 POLICY = """\
@@ -59,7 +59,7 @@ EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "2000"))
 
 def play_scenario(text: str, steady: bool) -> tuple[Simulation, list[str]]:
     """Play a scenario; an impossible line (for a slot or machine that does not exist) ends it."""
-    scenario, play_events = read(text), list[PlayEvent]()
+    scenario, play_events = parse_scenario(text), list[PlayEvent]()
     stage = Simulation(
         scenario, ScenarioMachines(scenario), open_log("memory:", create=True), play_events.append, steady=steady
     )

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.domain.units import SECOND
-from poolbook.replay.scenario import PlayError, ScenarioStep, read
+from poolbook.replay.scenario import PlayError, ScenarioStep, parse_scenario
 from poolbook.replay.scenario.parser import HEADS
 from poolbook.replay.scenario.scenario_times import DAYS, elapsed, length
 from poolbook.replay.scenario.statements import OTHERS, split
@@ -20,7 +20,7 @@ START = "start 2026-11-02 08:00 Europe/Berlin"  # a Monday
 
 def only_step(text: str) -> ScenarioStep:
     """Return the one step of a scenario."""
-    (step,) = read(text).steps
+    (step,) = parse_scenario(text).steps
     return step
 
 
@@ -66,9 +66,9 @@ def test_an_instant_counts_from_the_start_or_by_the_calendar(text: str, since: s
 
 def test_a_daily_event_keeps_its_time_on_a_day_of_25_hours() -> None:
     text = "start 2026-10-23 00:00 Europe/Berlin\nuntil 4d 12:00\nat {} every 1d LoadAvg=1"
-    steps = read(text.format("Fri 08:00")).steps
+    steps = parse_scenario(text.format("Fri 08:00")).steps
     assert [elapsed(step.at) for step in steps] == ["8:00:00", "1d 8:00:00", "2d 9:00:00", "3d 9:00:00", "4d 9:00:00"]
-    steps = read(text.format("8:00:00")).steps
+    steps = parse_scenario(text.format("8:00:00")).steps
     assert [elapsed(step.at) for step in steps[-2:]] == ["3d 8:00:00", "4d 8:00:00"]
 
 
@@ -109,7 +109,7 @@ def test_readings_apply_to_all_machines_to_one_or_to_a_slot() -> None:
 
 
 def test_a_reading_may_apply_repeatedly_from_one_time_to_another() -> None:
-    steps = read(f"{START}\nat Mon 09:00 to Mon 12:00 every 1d until 2d KeyboardIdle=0").steps
+    steps = parse_scenario(f"{START}\nat Mon 09:00 to Mon 12:00 every 1d until 2d KeyboardIdle=0").steps
     assert [(step.verb, elapsed(step.at), elapsed(step.until)) for step in steps] == [
         ("read", "1:00:00", "4:00:00"),
         ("unread", "4:00:00", "4:00:00"),
@@ -162,7 +162,9 @@ def test_a_claim_from_outside_names_its_holder() -> None:
 
 
 def test_a_configuration_is_a_file_or_the_lines_up_to_end() -> None:
-    scenario = read("config a.conf\nconfig for ws1\n  START = False\n  if true\n  endif\nend\nat 1:00 set X = a b\n")
+    scenario = parse_scenario(
+        "config a.conf\nconfig for ws1\n  START = False\n  if true\n  endif\nend\nat 1:00 set X = a b\n"
+    )
     first, second = scenario.sources
     assert (first.file, first.machine, second.machine) == ("a.conf", "", "ws1")
     assert second.text == "  START = False\n  if true\n  endif\n"
@@ -170,7 +172,9 @@ def test_a_configuration_is_a_file_or_the_lines_up_to_end() -> None:
 
 
 def test_a_reconfiguration_takes_a_file_or_the_lines_up_to_end() -> None:
-    steps = read("at 1:00 reconfigure b.conf\nat 2:00 reconfigure ws1\nSTART = True\nend\nat 3:00 LoadAvg=1").steps
+    steps = parse_scenario(
+        "at 1:00 reconfigure b.conf\nat 2:00 reconfigure ws1\nSTART = True\nend\nat 3:00 LoadAvg=1"
+    ).steps
     assert [[(source.file, source.text) for source in step.sources] for step in steps] == [
         [("b.conf", "")],
         [("", "START = True\n")],
@@ -179,7 +183,7 @@ def test_a_reconfiguration_takes_a_file_or_the_lines_up_to_end() -> None:
 
 
 def test_an_expectation_without_a_time_has_the_previous_lines_time() -> None:
-    steps = read("at 2d 3:00 LoadAvg=1\nexpect slot1 Claimed/Busy 11\nexpect 1.0 Running").steps
+    steps = parse_scenario("at 2d 3:00 LoadAvg=1\nexpect slot1 Claimed/Busy 11\nexpect 1.0 Running").steps
     assert [(elapsed(step.at), step.expected) for step in steps[1:]] == [
         ("2d 3:00:00", ("Claimed/Busy", "11")),
         ("2d 3:00:00", ("Running",)),
@@ -187,18 +191,22 @@ def test_an_expectation_without_a_time_has_the_previous_lines_time() -> None:
 
 
 def test_lines_are_ordered_by_time_with_readings_first_and_expectations_last() -> None:
-    steps = read("at 1:00 expect slot1 Owner/Idle\nat 1:00 vacate slot1\nat 1:00 LoadAvg=1\nat 0:30 off").steps
+    steps = parse_scenario(
+        "at 1:00 expect slot1 Owner/Idle\nat 1:00 vacate slot1\nat 1:00 LoadAvg=1\nat 0:30 off"
+    ).steps
     assert [step.verb for step in steps] == ["off", "read", "vacate", "expect"]
 
 
 def test_several_machines_may_share_a_definition() -> None:
-    names = [machine.name for machine in read("machine ws cores=4 count=3\nmachine big memory=64000").machines]
+    names = [
+        machine.name for machine in parse_scenario("machine ws cores=4 count=3\nmachine big memory=64000").machines
+    ]
     assert names == ["ws1", "ws2", "ws3", "big"]
 
 
 def test_a_scenario_ends_at_its_end_line_or_an_hour_after_its_last_line() -> None:
-    assert elapsed(read("until 7d").end) == "7d 0:00:00"
-    assert elapsed(read("at 0:10 LoadAvg=1").end) == "1:00:10"
+    assert elapsed(parse_scenario("until 7d").end) == "7d 0:00:00"
+    assert elapsed(parse_scenario("at 0:10 LoadAvg=1").end) == "1:00:10"
 
 
 # Errors
@@ -280,7 +288,7 @@ def test_a_scenario_ends_at_its_end_line_or_an_hour_after_its_last_line() -> Non
 )
 def test_an_error_has_the_line_the_word_the_rule_and_the_fix(text: str, line: int, message: str) -> None:
     with pytest.raises(PlayError) as error:
-        read(text)
+        parse_scenario(text)
     assert error.value.line == line
     assert message in error.value.message
 
@@ -298,7 +306,7 @@ LINES = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max
 @given(st.one_of(LINES, st.text(max_size=80), LINES.map(lambda text: "at 0:10 " + text)))
 def test_any_text_is_a_scenario_or_an_error_with_its_line(text: str) -> None:
     try:
-        scenario = read(text)
+        scenario = parse_scenario(text)
     except PlayError as error:
         assert 1 <= error.line <= len(text.splitlines())
         assert error.message

@@ -8,7 +8,7 @@ from poolbook.adapters.simulation import PlayEvent, ScenarioMachines, Simulation
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.state.proc_ads import Variants
-from poolbook.replay.scenario import PlayError, read
+from poolbook.replay.scenario import PlayError, parse_scenario
 
 from ..together import together
 
@@ -17,7 +17,7 @@ POOL = "machine w cores=4 memory=4000 disk=50000000\nuntil 1h\n"
 
 def play_text(text: str) -> tuple[Simulation, list[PlayEvent]]:
     """Return the simulation of a scenario at its end, and its reports."""
-    scenario, reports = read(text), list[PlayEvent]()
+    scenario, reports = parse_scenario(text), list[PlayEvent]()
     simulation = Simulation(scenario, ScenarioMachines(scenario), open_log("memory:", create=True), reports.append)
     play(simulation)
     return simulation, reports
@@ -65,7 +65,7 @@ def test_a_submit_command_acts_as_in_a_submit_file(commands: str, attribute: str
 
 def test_macros_of_the_submit_language_are_expanded_for_each_job() -> None:
     variants = Variants(submitted_ad("count=3 priority=$(Process)").columns)
-    assert [variants.of(proc)["JobPrio"] for proc in range(3)] == ["0", "1", "2"]
+    assert [variants.attributes_of_proc(proc)["JobPrio"] for proc in range(3)] == ["0", "1", "2"]
 
 
 def test_a_job_submitted_on_hold_stays_held() -> None:

@@ -24,8 +24,8 @@ from poolbook.domain.ports.log import EventStore
 from poolbook.domain.units import SECOND
 from poolbook.replay.narration.sentence_tables import CAUSES
 from poolbook.replay.narration.sentences import UnknownThingError
-from poolbook.replay.scenario import read
-from poolbook.replay.scenario.transcript import TranscriptEntry
+from poolbook.replay.scenario import parse_scenario
+from poolbook.replay.scenario.transcript import TranscriptLine
 from poolbook.replay.validation import examine
 from poolbook.replay.why.answer import why
 
@@ -49,7 +49,7 @@ def scenario_of(name: str) -> tuple[str, list[str]]:
 @cache
 def play_transcript(name: str, dialect: str, steady: bool = True) -> tuple[Simulation, tuple[str, ...], bool]:
     """Return the final stage, the reported lines, and whether the scenario's expectations were met."""
-    scenario = read(scenario_of(name)[0])
+    scenario = parse_scenario(scenario_of(name)[0])
     play_events: list[PlayEvent] = []
     log = open_log("memory:", create=True)
     stage = Simulation(
@@ -65,7 +65,7 @@ def _coded(play_event: PlayEvent) -> PlayEvent:
     """Return an event with its cause's code in place of the text: the wording of a cause is not part of a policy."""
     return (
         evolve(play_event, member=evolve(play_event.member, cause=f"[{play_event.member.cause}]"))
-        if isinstance(play_event, TranscriptEntry)
+        if isinstance(play_event, TranscriptLine)
         else play_event
     )
 
@@ -113,7 +113,7 @@ LONGEST_POLLED = 3 * 3600 * SECOND
 POLLED = [
     (name, "manual" if number % 2 else "htcondor-25")
     for number, name in enumerate(TRANSCRIPTS)
-    if read(scenario_of(name)[0]).end <= LONGEST_POLLED
+    if parse_scenario(scenario_of(name)[0]).end <= LONGEST_POLLED
 ]
 """Each scenario in one dialect: the test is for the jump between evaluations."""
 

@@ -10,7 +10,7 @@ import pytest
 from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.simulation import ScenarioMachines, Simulation, play
 from poolbook.adapters.stores.opening import open_log
-from poolbook.replay.scenario import read
+from poolbook.replay.scenario import parse_scenario
 from poolbook.replay.why.answer import why
 
 STATIC = """config
@@ -30,7 +30,7 @@ IN_USE = f"{CYCLE}all matching slots are in use, and PREEMPTION_REQUIREMENTS doe
 
 def second_line(url: str, scenario: str, job: str = "2.0") -> str:
     """Return the second line of `why` for a job at the end of a scenario, whose log is stored at this URL."""
-    parsed = read(scenario)
+    parsed = parse_scenario(scenario)
     log = open_log(url, create=True)
     play(Simulation(parsed, ScenarioMachines(parsed), log, lambda _: None))
     text = why(log, job).texts[1]

@@ -106,7 +106,7 @@ class Point(TestPool):
         super().__init__(dialect=dialect, tables=tables, behave=self._behaviour, steady=steady)
         self.behaviours: dict[int, Behaviour] = {}
         self.elsewhere = RemoteSchedds(self.world)
-        self.engine.subscribe(lambda first, events: self.elsewhere.hear(events))
+        self.engine.subscribe(lambda first, events: self.elsewhere.plan_reactions(events))
 
     def _behaviour(self, launch) -> Behaviour:  # type: ignore[no-untyped-def]
         return self.behaviours.get(launch.cluster, Behaviour(60))

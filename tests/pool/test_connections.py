@@ -49,7 +49,7 @@ class TestedConnections:
             self.connections.receive(client)
 
     def requests(self) -> list[bytes]:
-        return [line for _, line in self.connections.turn()]
+        return [line for _, line in self.connections.requests_of_round()]
 
 
 @pytest.fixture
@@ -117,9 +117,9 @@ def test_a_client_that_is_too_slow_with_a_request_is_dropped_and_an_idle_one_is_
     hall.send(slow, client, b"x")
     for hall.now in range(1, 30):
         hall.send(slow, client, b"x")  # a byte now and then does not help
-        assert hall.connections.tidy() == 30.0 - hall.now
+        assert hall.connections.drop_disconnected() == 30.0 - hall.now
     hall.now = 30
-    assert hall.connections.tidy() is None
+    assert hall.connections.drop_disconnected() is None
     assert hall.closed == [client]
     assert list(hall.connections) == [silent]
     assert slow.recv(1) == b""
@@ -132,7 +132,7 @@ def test_each_client_gets_a_turn_before_any_gets_a_second_one(hall: TestedConnec
         client_end, other = hall.enter()
         hall.send(client_end, other, name + b"\n")
     rounds = []
-    while hall.connections.waits:
+    while hall.connections.has_waiting_request:
         rounds.append(hall.requests())
     assert [len(round) for round in rounds] == [TURN + 2, TURN, TURN]
     assert rounds[0][-2:] == [b"a", b"b"]
@@ -148,7 +148,7 @@ def test_requests_sent_before_a_client_ended_are_handled(hall: TestedConnections
     hall.connections.receive(client)
     assert hall.closed == [client] and hall.connections.unfinished == 0
     assert hall.requests() == [b"1", b"2"]
-    hall.connections.tidy()
+    hall.connections.drop_disconnected()
     assert list(hall.connections) == [] and hall.closed == [client]
 
 
@@ -243,8 +243,8 @@ def test_no_client_waits_for_the_views_which_then_contain_every_event(folder: Fo
         reader.execute("BEGIN IMMEDIATE")  # the thread writes nothing until this ends
         folder.call("rm", "1.0")
         for now in range(3):
-            keeper.keep(now * 10_000_000, busy=False)
-            keeper.follow()
+            keeper.update_if_due(now * 10_000_000, busy=False)
+            keeper.mark_outdated()
             assert keeper.is_behind
         reader.execute("ROLLBACK")
     keeper.close()
@@ -260,12 +260,12 @@ def test_views_that_cannot_be_written_are_reported_once_and_retried(folder: Fold
     views, lines = folder.path / "pool.db.views", list[str]()
     views.write_bytes(b"not an SQLite database" * 100)
     keeper = ViewKeeper(str(folder.path / "pool.db"), lines.append)
-    keeper.keep(0, busy=False)
+    keeper.update_if_due(0, busy=False)
     while not lines:
-        keeper.keep(0, busy=False)  # it waits for its time
+        keeper.update_if_due(0, busy=False)  # it waits for its time
     views.unlink()
-    keeper.keep(10_000_000, busy=False)
-    keeper.keep(20_000_000, busy=False)
+    keeper.update_if_due(10_000_000, busy=False)
+    keeper.update_if_due(20_000_000, busy=False)
     keeper.close()
     assert len(lines) == 1
     assert "the views cannot be written" in lines[0]

@@ -273,12 +273,12 @@ if POSTGRES:
         url = f"{POSTGRES}?schema=t{uuid.uuid4().hex}"
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "one"))
         first = WriterLock(url)
-        assert first.take()
+        assert first.try_acquire()
         monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "two"))
         second = WriterLock(url)
-        assert not second.take()
+        assert not second.try_acquire()
         first.give_up()
-        assert second.take()
+        assert second.try_acquire()
         second.give_up()
 
 
@@ -377,7 +377,7 @@ def test_real_jobs_run_as_the_configuration_permits(tmp_path: Path) -> None:
             pool.read("here", KeyboardIdle=0)
     with pytest.raises(ConfigError, match="STARTD_CRON_A_EXECUTABLE"):
         Pool.open(f"{tmp_path}/pool.db", execute=True, config="STARTD_CRON_JOBLIST = A\nSTARTD_CRON_A_PERIOD = 1")
-    assert WriterLock(f"{tmp_path}/pool.db").take(), "the log is free again"
+    assert WriterLock(f"{tmp_path}/pool.db").try_acquire(), "the log is free again"
 
 
 def test_the_creator_of_a_log_may_do_everything_in_its_pool(monkeypatch: pytest.MonkeyPatch) -> None:

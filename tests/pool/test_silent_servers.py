@@ -21,9 +21,9 @@ def listener(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[socket
     """Return the socket of a server that has the log and accepts no one."""
     monkeypatch.setattr(pool_client, "PATIENCE", 0.2)
     place = log_paths(str(tmp_path / "pool.db"))
-    with place.lock.open("w") as lock, closing(socket.socket(socket.AF_UNIX)) as listener:
+    with place.lock_path.open("w") as lock, closing(socket.socket(socket.AF_UNIX)) as listener:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        listener.bind(str(place.socket))
+        listener.bind(str(place.socket_path))
         listener.listen(0)
         yield listener
 

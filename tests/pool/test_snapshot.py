@@ -55,7 +55,7 @@ def log(tmp_path: Path) -> Path:
 def state_in(log: Path) -> State:
     store = open_log(str(log), create=False, read_only=True)
     try:
-        return Snapshot(str(log)).read(store)
+        return Snapshot(str(log)).load_state(store)
     finally:
         store.close()
 

@@ -97,7 +97,7 @@ def test_a_job_gets_its_own_signal_when_it_is_held_removed_or_vacated(
     ],
 )
 def test_the_increment_is_an_expression_in_the_jobs_ad(tmp_path: Path, written: str, nice: int) -> None:
-    starter = Starter.configured(read(f"JOB_RENICE_INCREMENT = {written}"), tmp_path)
+    starter = Starter.from_configuration(read(f"JOB_RENICE_INCREMENT = {written}"), tmp_path)
     assert starter.nice({"RequestMemory": "16"}) == nice
 
 
@@ -146,8 +146,8 @@ def test_a_directory_that_another_user_made_is_not_used(tmp_path: Path) -> None:
     execute, folder = tmp_path / "execute", tmp_path / "pool.db.d"
     execute.mkdir()
     config = read(f"EXECUTE = {execute}")
-    scratch = Path(Starter.configured(config, folder).directory(1))
+    scratch = Path(Starter.from_configuration(config, folder).directory(1))
     scratch.rmdir()
     scratch.symlink_to(tmp_path)
     with pytest.raises(ConfigError, match="is not a private directory of this user"):
-        Starter.configured(config, folder)
+        Starter.from_configuration(config, folder)

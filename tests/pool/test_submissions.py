@@ -195,13 +195,13 @@ def test_the_number_of_submit_files_read_at_the_same_time_is_limited(tmp_path: P
     reader = DescriptionReader(lambda: None)
     terms = SubmitTerms(1, {"UID_DOMAIN": "here", "FILESYSTEM_DOMAIN": "here"})
     text = description(tmp_path, HELD + "queue\n")
-    begun_requests = [reader.begin(None, text, terms) for _ in range(slow_requests.MOST_AT_ONCE + 2)]
+    begun_requests = [reader.start_reading(None, text, terms) for _ in range(slow_requests.MOST_AT_ONCE + 2)]
     assert begun_requests == [True] * slow_requests.MOST_AT_ONCE + [False] * 2
     lines: list[FinishedReading] = []
     while len(lines) < slow_requests.MOST_AT_ONCE:
         lines += reader.finished()
     assert all(line.description is not None and line.description.request.count == 1 for line in lines)
-    assert reader.begin(None, text, terms)
+    assert reader.start_reading(None, text, terms)
 
 
 def test_two_processes_see_the_same_disk_if_their_folder_umask_and_groups_are_equal(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from poolbook.domain.ports.log import EventStore
 from poolbook.domain.state.cluster import Cluster
 from poolbook.domain.state.proc_ads import pack
 from poolbook.domain.units import SECOND
-from poolbook.projections.job_ads import ad_of, attributes
+from poolbook.projections.job_ads import ad_from_texts, attributes
 from poolbook.projections.projector import apply
 from poolbook.projections.schema import create, schemas
 from poolbook.projections.views import Views
@@ -141,7 +141,7 @@ def dump(connection: sqlite3.Connection, but: str = "") -> dict[str, list[tuple[
 def live_ad(cluster: Cluster, proc: int, pool: str) -> ClassAd:
     """Return a job's ad as in the live pool, with its GlobalJobId."""
     texts = cluster.attributes(proc)
-    ad = ad_of(attributes(texts))
+    ad = ad_from_texts(attributes(texts))
     ad["GlobalJobId"] = f"{pool}#{cluster.id}.{proc}#{texts['QDate']}"
     return ad
 

@@ -204,7 +204,7 @@ def test_many_ranges_changed_at_once_equal_ranges_changed_one_by_one(
         for cluster in (at_once, one_by_one):
             at = 0
             for gap, more, value in stretches:
-                cluster.add(QueuedRange(at + gap, at + gap + more, 1, "", {"A": value}))
+                cluster.add_range(QueuedRange(at + gap, at + gap + more, 1, "", {"A": value}))
                 at += gap + more + 1
         for ranges, value in events:
             procs, at = [], 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from poolbook.replay.narration.sentence_tables import ADVICE, CAUSES
-from poolbook.replay.narration.sentences import MOST_LINES, Answer
+from poolbook.replay.narration.sentences import MOST_LINES, Explanation
 
 LONGEST = 200
 OPPOSITES = (
@@ -23,7 +23,7 @@ OPPOSITES = (
 EXPRESSION = re.compile(r"&&|\|\||[=!]=|[<>]=|=[?!]=|TARGET\.|MY\.")
 
 
-def check(name: str, answer: Answer) -> None:
+def check(name: str, answer: Explanation) -> None:
     """Check that an answer is short, begins with the thing and its state, gives no cause without its effect and no
     expression, and ends with what the user can do (for a cluster: if anything)."""
     lines = answer.texts

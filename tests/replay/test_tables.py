@@ -97,7 +97,7 @@ def test_the_queue_after_a_transaction_equals_condor_qs(sample: Sample) -> None:
     )
     table, matched = DaemonTable("queue"), False
     for number, event in enumerate(transactions(sample.file), 1):
-        table.take(event)
+        table.fold_line(event)
         matched = matched or (first_position <= number <= last_position and equal_queues(jobs_of(table), sample.jobs))
     assert matched
 
@@ -107,7 +107,7 @@ def test_samples_of_a_quiet_schedd_equal_the_files_state() -> None:
     for sample in samples():
         table = DaemonTable("queue")
         for event in transactions(sample.file, sample.bytes):
-            table.take(event)
+            table.fold_line(event)
         equal += equal_queues(jobs_of(table), sample.jobs)
     assert equal >= 18
 
@@ -116,11 +116,11 @@ def test_samples_of_a_quiet_schedd_equal_the_files_state() -> None:
 def test_a_compaction_changes_nothing(before: int, after: int) -> None:
     old_table, new_table = DaemonTable("queue"), DaemonTable("queue")
     for event in transactions(before):
-        old_table.take(event)
+        old_table.fold_line(event)
     for event in transactions(after):
         if not new_table.includes(event, 0):
             break
-        new_table.take(event)
+        new_table.fold_line(event)
     # The schedd moves a status that all jobs of a cluster share to the cluster's ad: each job keeps its value.
     assert equal_queues(
         jobs_of(new_table), [{name.lower(): text for name, text in ad.items()} for ad in jobs_of(old_table)]
@@ -162,7 +162,7 @@ def test_the_queue_of_each_transaction_is_that_of_its_file() -> None:
     for file, number in enumerate(numbers, 1):
         table = DaemonTable("queue")
         for event in transactions(file):
-            table.take(event)
+            table.fold_line(event)
         assert queue(log_of_the_spool(), number=number).jobs == jobs_of(table)
 
 
@@ -275,7 +275,7 @@ def fold(*lines: str, kind: str = "queue") -> DaemonTable:
     table = DaemonTable(kind)
     for event in read(TableReader, kind, "".join(f"{line}\n" for line in lines).encode())[0]:
         assert isinstance(event, TableWritten)
-        table.take(event)
+        table.fold_line(event)
     return table
 
 
@@ -345,7 +345,7 @@ def test_no_operation_of_an_edited_log_raises(operations: list[tuple[int, str, s
     table = DaemonTable("queue")
     event: Event = TableWritten(1, "reported", "1:1", "queue", 1, tuple(operations))
     assert isinstance(event, TableWritten)
-    table.take(event)
+    table.fold_line(event)
     jobs_of(table)
 
 

@@ -12,7 +12,7 @@ from attrs import evolve
 
 from poolbook.replay.listing.members import entries, line, parse_filter
 from poolbook.replay.narration.formatting import instant
-from poolbook.replay.narration.sentences import Answer, Sentence, UnknownThingError, dated_line
+from poolbook.replay.narration.sentences import Explanation, Sentence, UnknownThingError, dated_line
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.job import why_job
 from poolbook.replay.why.slot import why_slot
@@ -64,7 +64,7 @@ class Session:
         return coded(answer, verbose)
 
 
-def coded(answer: Answer, verbose: bool) -> list[str]:
+def coded(answer: Explanation, verbose: bool) -> list[str]:
     """Return the lines of an answer, each with a sign, and with ``verbose`` the life that follows them."""
     lines = [f"| {_code(line)}" for line in answer.lines]
     return lines + [f"{instant(sentence.at)}  {_code(sentence)}" for sentence in answer.life if verbose]

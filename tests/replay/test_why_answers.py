@@ -12,7 +12,7 @@ import pytest
 from poolbook.domain import events as e
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.imported_log import single_entries
-from poolbook.replay.narration.evidence import full_evidence, values
+from poolbook.replay.narration.evaluation_texts import full_evidence, values
 from poolbook.replay.narration.sentence_tables import WORDS
 from poolbook.replay.narration.sentences import fill
 from poolbook.replay.why.answer import why

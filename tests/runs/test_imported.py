@@ -74,7 +74,7 @@ def test_the_time_on_slots_equals_the_historys(name: str) -> None:
     ads = re.split(r"^\*\*\*[^\n]*\n", content(file_of(name, "history.ads")), flags=re.MULTILINE)
     seconds_used: Counter[str] = Counter()
     for run in runs(name).runs:
-        seconds_used[run.job] += run.lasted // SECOND
+        seconds_used[run.job] += run.duration // SECOND
     for ad in ads:
         attributes = dict(re.findall(r"^(\w+) = (.*)$", ad, re.MULTILINE))
         if "RemoteWallClockTime" in attributes and attributes.get("JobUniverse") == "5":
@@ -113,7 +113,7 @@ CAUSES = {
 def test_every_eviction_has_its_cause(name: str) -> None:
     shares = by_cause(runs(name, evicted=True).runs)
     assert {share.cause.name: share.evictions for share in shares} == CAUSES[name]
-    assert sum(share.lost for share in shares) == sum(run.lasted for run in runs(name, evicted=True).runs)
+    assert sum(share.lost for share in shares) == sum(run.duration for run in runs(name, evicted=True).runs)
 
 
 def test_an_eviction_names_the_job_the_loss_the_slot_and_the_record() -> None:
@@ -121,7 +121,7 @@ def test_an_eviction_names_the_job_the_loss_the_slot_and_the_record() -> None:
     assert (first.job, first.user, first.slot, first.machine) == (
         "1.0", "alice@localhost", "slot1@localhost", "localhost",
     )  # fmt: skip
-    assert first.lasted == 10 * SECOND
+    assert first.duration == 10 * SECOND
     assert PlaceNames(trace("05-prio-preempt")).name(first.stimulus).startswith("EventLog")
     assert [run.ended for run in other_evictions] == sorted(run.ended for run in other_evictions)
 
@@ -223,7 +223,7 @@ def test_partial_records_show_a_death_or_nothing(parts: tuple[str, ...], tmp_pat
 def test_a_shadow_refused_by_its_slot_did_not_end_by_a_death(name: str) -> None:
     """The access point immediately gave the job of the killed shadow another one, for which the slot was not idle."""
     other_runs = [run for run in killed(name) if run.cause.name != "daemon"]
-    assert [(run.job, run.cause.name, run.lasted // SECOND) for run in other_runs] == [
+    assert [(run.job, run.cause.name, run.duration // SECOND) for run in other_runs] == [
         ("1.1", "not_started", 0),
         ("1.1", "removed", 19 if name == "deaths" else 20),
     ]
@@ -246,7 +246,7 @@ def test_earlier_runs_of_a_job_only_in_the_history_are_known_only_in_total(tmp_p
     )
     write(tmp_path / "history", ad)
     history_runs = log_runs(imported(tmp_path)[0])
-    assert [(run.job, run.user, run.slot, run.lasted, run.outcome) for run in history_runs.runs] == [
+    assert [(run.job, run.user, run.slot, run.duration, run.outcome) for run in history_runs.runs] == [
         ("7.0", "eve@pool", "slot1@node", 50 * SECOND, "completed")
     ]
     assert (history_runs.unknown.jobs, history_runs.unknown.time) == (1, 300 * SECOND)
@@ -261,7 +261,7 @@ def test_a_run_that_ends_in_a_gap_is_known_up_to_the_gap(tmp_path: Path) -> None
     after = entry.format(0, 50, "Job submitted from host: <h>").replace("001.000", "002.000")
     write(tmp_path / "EventLog", before + gap + after)
     (run,) = log_runs(imported(tmp_path)[0]).runs
-    assert (run.outcome, run.lasted) == ("ended", 0)
+    assert (run.outcome, run.duration) == ("ended", 0)
 
 
 def _failed_transfer(second: int, code: int, held: bool) -> str:

@@ -39,7 +39,7 @@ def test_the_cause_of_an_eviction_is_the_command(line: str) -> None:
     assert (run.job, run.user, run.slot, run.machine, run.cause.name) == (
         "1.0", "alice@example.org", "slot1_1@h", "h", STORIES[line],
     )  # fmt: skip
-    assert 10_000_000 <= run.lasted <= 15_000_000
+    assert 10_000_000 <= run.duration <= 15_000_000
 
 
 def test_a_run_evicted_by_condor_now_was_vacated() -> None:
@@ -98,7 +98,7 @@ def test_a_running_job_is_known_up_to_the_end_of_the_log() -> None:
     for command in ("machine h", "submit alice 1 seconds=3600", "run 10 s", "submit bob 1 memory=99999"):
         pool.say(command)
     (run,) = log_runs(pool.log).runs
-    assert (run.outcome, run.lasted) == ("running", 10_000_000)
+    assert (run.outcome, run.duration) == ("running", 10_000_000)
     assert log_runs(pool.log, evicted=True).runs == []
 
 

@@ -48,7 +48,7 @@ def pool(user: str = "alice") -> PolicyPool:
 def output_of(pool: PolicyPool, argv: list[str], user: str = "alice") -> str:
     """Return the command's output."""
     try:
-        request = qedit.read(argv)
+        request = qedit.parse_arguments(argv)
     except qedit.EditError as error:
         return str(error)
     body = request.edit

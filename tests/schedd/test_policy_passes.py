@@ -44,7 +44,7 @@ def test_slow_evaluations_are_further_apart(settings: dict[str, str], lengths: l
         passes.record_duration(pool.state, evaluation, now, length * MILLISECOND)
     passes.plan_next(Draft(pool.state, "policy", now, Tables()), evaluation)
     pool.edit("1.0", Other="1")
-    passes.note(pool.state, pool.events()[-2:], now + 1)
+    passes.update_agenda(pool.state, pool.events()[-2:], now + 1)
     due = passes.next_due()
     assert due is not None
     step = int(settings.get("PERIODIC_EXPR_INTERVAL", "60"))

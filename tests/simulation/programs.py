@@ -142,8 +142,8 @@ class Pool:
     def begin(self, founding: Sequence[s.Stimulus] = ()) -> None:
         if founding and not self.engine.state.name:
             self.engine.handle(founding)
-        self._subscribers.begin(self.world.now())
-        self.engine.subscribe(lambda first, events: self._subscribers.follow(first, events, self.world.now()))
+        self._subscribers.catch_up(self.world.now())
+        self.engine.subscribe(lambda first, events: self._subscribers.process_events(first, events, self.world.now()))
         self.engine.recover()
 
     def _warn(self, text: str) -> None:

@@ -271,11 +271,11 @@ class Story:
             assert isinstance(journal, File)
             if key not in [json.loads(line)["key"] for line in journal.synced.splitlines()]:
                 self.wrong.append(f"the end of {key} is reported before it is on the disk")
-            living_processes = [
+            live_processes = [
                 process for process in self.machine.table.values() if process.is_of(key) and process.status is None
             ]
-            if living_processes:
-                self.wrong.append(f"the end of {key} is reported while {living_processes} is alive")
+            if live_processes:
+                self.wrong.append(f"the end of {key} is reported while {live_processes} is alive")
 
     def _judge_answers(self, events: list[Event]) -> None:
         """Check that everything acknowledged is in the log."""

@@ -549,17 +549,17 @@ class Processes:
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
 
-    def read(self, pid: int) -> real_processes.Process | None:
+    def read_process(self, pid: int) -> real_processes.Process | None:
         process = self._machine.table.get(pid)
         return None if process is None else self._machine.shown(process)
 
-    def pids(self) -> set[int]:
+    def all_pids(self) -> set[int]:
         return set(self._machine.table)
 
     def children(self, pid: int) -> list[int]:
         return [process.pid for process in self._machine.table.values() if process.parent == pid]
 
-    def mark(self, pid: int, execute: str) -> str | None:
+    def marked_activation(self, pid: int, execute: str) -> str | None:
         process = self._machine.table.get(pid)
         if process is None or process.environment.get(self.POOL) != execute:
             return None
@@ -568,14 +568,14 @@ class Processes:
     def mark_children(self, number: int) -> None:
         self._machine.at_work().children_number = number
 
-    def number(self, pid: int) -> int | None:
+    def mark_number(self, pid: int) -> int | None:
         process = self._machine.table.get(pid)
         return None if process is None else process.number or None
 
     def user(self, pid: int) -> int | None:
         return os.getuid() if pid in self._machine.table else None
 
-    def send(self, pid: int, started: int, number: int) -> bool:
+    def send_signal(self, pid: int, started: int, number: int) -> bool:
         self._machine.step(SUPERVISOR, f"signal {signal.Signals(number).name}")
         process = self._machine.table.get(pid)
         if process is None or process.started != started:
@@ -583,7 +583,7 @@ class Processes:
         self._machine.signal(process, number)
         return True
 
-    def boot(self) -> str:
+    def boot_id(self) -> str:
         return f"boot-{self._machine.boots}"
 
     def become_subreaper(self) -> None: ...

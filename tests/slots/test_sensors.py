@@ -64,7 +64,7 @@ def test_the_last_input_is_the_latest_at_the_terminals_of_logged_in_users(fake_r
     for device, seconds in {"pts/0": 30, "tty1": 20, "pts/7": 5}.items():
         fake_root.use_device(device, seconds)
     fake_root.log_in("pts/0", "tty1")
-    last, console = Idle(root=fake_root.root).read(NOW)
+    last, console = Idle(root=fake_root.root).last_use(NOW)
     assert (seconds_ago(last), seconds_ago(console)) == (20, None)
 
 
@@ -74,7 +74,7 @@ def test_without_a_utmp_every_terminal_counts(fake_root: FakeRoot, bad: bool) ->
     fake_root.use_device("pts/0", 30)
     if bad:
         fake_root.log_in("pts/0")
-    last, _ = Idle(bad_utmp=bad, root=fake_root.root).read(NOW)
+    last, _ = Idle(bad_utmp=bad, root=fake_root.root).last_use(NOW)
     assert seconds_ago(last) == 5
 
 
@@ -82,7 +82,7 @@ def test_console_devices_count_as_console_and_as_terminal(fake_root: FakeRoot) -
     fake_root.log_in()
     fake_root.use_device("mouse", 40)
     fake_root.use_device("console", 50)
-    last, console = Idle(["mouse", "console", "no-such-device"], root=fake_root.root).read(NOW)
+    last, console = Idle(["mouse", "console", "no-such-device"], root=fake_root.root).last_use(NOW)
     assert (seconds_ago(last), seconds_ago(console)) == (40, 40)
 
 
@@ -90,14 +90,14 @@ def test_keyboard_input_counts_when_it_arrives(fake_root: FakeRoot) -> None:
     fake_root.log_in()
     os.mkfifo(fake_root.root / "dev/input/event0")
     idle = Idle(root=fake_root.root)
-    assert idle.read(NOW) == (None, None)
+    assert idle.last_use(NOW) == (None, None)
     keyboard = os.open(fake_root.root / "dev/input/event0", os.O_WRONLY)
     os.write(keyboard, b"key")
-    assert idle.read(NOW + SECOND) == (NOW + SECOND, NOW + SECOND)
-    assert idle.read(NOW + 9 * SECOND) == (NOW + SECOND, NOW + SECOND)
+    assert idle.last_use(NOW + SECOND) == (NOW + SECOND, NOW + SECOND)
+    assert idle.last_use(NOW + 9 * SECOND) == (NOW + SECOND, NOW + SECOND)
     os.close(keyboard)
     (fake_root.root / "dev/input/event0").unlink()
-    assert idle.read(NOW + 10 * SECOND) == (NOW + SECOND, NOW + SECOND)
+    assert idle.last_use(NOW + 10 * SECOND) == (NOW + SECOND, NOW + SECOND)
     idle.close()
 
 
@@ -105,16 +105,16 @@ def test_input_of_ended_sessions_is_remembered_and_future_times_count_as_now(fak
     fake_root.use_device("pts/0", 30)
     fake_root.log_in("pts/0")
     idle = Idle(root=fake_root.root)
-    assert seconds_ago(idle.read(NOW)[0]) == 30
+    assert seconds_ago(idle.last_use(NOW)[0]) == 30
     fake_root.log_in()
-    assert seconds_ago(idle.read(NOW)[0]) == 30
+    assert seconds_ago(idle.last_use(NOW)[0]) == 30
     fake_root.use_device("tty1", -100)
     fake_root.log_in("tty1")
-    assert seconds_ago(idle.read(NOW)[0]) == 0
+    assert seconds_ago(idle.last_use(NOW)[0]) == 0
 
 
 def test_the_readings_of_this_machine_are_complete() -> None:
-    sensors = Sensors.configured(read("CONSOLE_DEVICES = /dev/mouse, console"))
+    sensors = Sensors.from_configuration(read("CONSOLE_DEVICES = /dev/mouse, console"))
     readings = sensors.read(NOW, {"slot1@h": 0.5})
     sensors.close()
     assert readings.load == pytest.approx(os.getloadavg()[0], abs=5)
@@ -141,12 +141,12 @@ def test_the_load_of_a_job_is_its_mean_number_of_busy_cores(
     measured: list[tuple[int, int]], at: int, load: float
 ) -> None:
     jobs = CondorLoad()
-    jobs.began("1", "slot1@h", 0)
+    jobs.add_activation("1", "slot1@h", 0)
     for when, used in measured:
-        jobs.measured("1", when * SECOND, used * SECOND)
+        jobs.record_cpu_time("1", when * SECOND, used * SECOND)
     assert jobs.loads(at * SECOND, 3.0) == {"slot1@h": pytest.approx(load)}
-    jobs.ended("1")
-    jobs.measured("1", at * SECOND, 0)
+    jobs.remove_activation("1")
+    jobs.record_cpu_time("1", at * SECOND, 0)
     assert jobs.loads(at * SECOND, 3.0) == {}
 
 

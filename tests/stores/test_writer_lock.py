@@ -46,16 +46,16 @@ def test_a_process_that_does_not_wait_does_not_overtake_one_that_does(tmp_path: 
     first, second, third = (WriterLock(str(tmp_path / "pool.db")) for _ in range(3))
     assert first.take_in_turn() and not second.take_in_turn()
     first.give_up()
-    assert not third.take(), "the second was there before"
-    assert second.take_in_turn() and not first.take()
+    assert not third.try_acquire(), "the second was there before"
+    assert second.take_in_turn() and not first.try_acquire()
     second.give_up()
-    assert third.take()
+    assert third.try_acquire()
     third.give_up()
 
 
 def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
     writer, second = (WriterLock(str(tmp_path / "pool.db")) for _ in range(2))
-    assert writer.take()
+    assert writer.try_acquire()
 
     def wait_in_line(tell: int) -> None:
         waiting = WriterLock(str(tmp_path / "pool.db"))
@@ -77,11 +77,11 @@ def test_a_place_in_line_ends_with_its_process(tmp_path: Path) -> None:
 def test_a_command_that_times_out_names_the_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool_client, "PATIENCE", 0.0)
     writer = WriterLock(str(tmp_path / "pool.db"))
-    assert writer.take()
+    assert writer.try_acquire()
     with pytest.raises(LogError, match=f"process {os.getpid()} has been writing this log"):
         pool_client.ask(str(tmp_path / "pool.db"), {"kind": "Hold"})
     writer.give_up()
-    assert writer.take(), "the command has left the line"
+    assert writer.try_acquire(), "the command has left the line"
     writer.give_up()
 
 
@@ -96,9 +96,9 @@ def test_a_server_that_does_not_answer_is_reported(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(pool_client, "PATIENCE", 0.01)
     url = str(tmp_path / "pool.db")
     writer = WriterLock(url)
-    assert writer.take()
+    assert writer.try_acquire()
     with socket.socket(socket.AF_UNIX) as server:
-        server.bind(str(log_paths(url).socket))
+        server.bind(str(log_paths(url).socket_path))
         server.listen()
         with pytest.raises(LogError, match=r"has not answered for 0 s\. It is busy or stopped"):
             pool_client.ask(url, {"kind": "Hold"})

@@ -22,7 +22,7 @@ from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state.pool_settings import DOMAINS, SET_TO_EMPTY, SUBMISSION
 from poolbook.domain.state.state import State
 from poolbook.domain.submit import parse_submit
-from poolbook.replay.scenario import read as read_play
+from poolbook.replay.scenario import parse_scenario as read_play
 
 from ..pool.real import Folder
 from ..together import together

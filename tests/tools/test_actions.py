@@ -66,7 +66,7 @@ ANSWERS: dict[str, Outcome] = {
 
 
 def check_answer(command: str, argv: list[str], outcome: Outcome) -> CommandOutput:
-    request = job_actions.read(command, argv)
+    request = job_actions.parse_arguments(command, argv)
     single_results, selected, queued = outcome
     return job_actions.answer(request, list(map(Result, request.ids, single_results)), selected, queued)
 
@@ -117,7 +117,7 @@ def test_a_command_without_a_job_is_wrong_usage(name: str, command: str) -> None
     expected = capture(name)
     assert (expected.exit_code, expected.argv) == (1, [])
     with pytest.raises(UsageError, match="no job is specified"):
-        job_actions.read(command, expected.argv)
+        job_actions.parse_arguments(command, expected.argv)
 
 
 @together(
@@ -137,14 +137,14 @@ def test_a_command_without_a_job_is_wrong_usage(name: str, command: str) -> None
 def test_arguments_become_single_jobs_or_one_request(
     argv: list[str], ids: list[tuple[int, int]], selection: str | None, whose: str
 ) -> None:
-    request = job_actions.read("rm", argv)
+    request = job_actions.parse_arguments("rm", argv)
     assert [tuple(job) for job in request.ids] == ids
     assert (request.selection is not None) == (selection is not None)
     assert request.whose == whose
 
 
 def test_the_selection_of_a_request_finds_its_jobs() -> None:
-    request = job_actions.read("release", ["12", "bob", "-constraint", "JobPrio > 0"])
+    request = job_actions.parse_arguments("release", ["12", "bob", "-constraint", "JobPrio > 0"])
     assert request.selection is not None
     queue = [
         ClassAd({"ClusterId": 12, "ProcId": 0, "Owner": "alice", "JobPrio": 1}),
@@ -171,14 +171,14 @@ def test_the_selection_of_a_request_finds_its_jobs() -> None:
 )
 def test_meaningless_arguments_are_wrong_usage(command: str, argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        job_actions.read(command, argv)
+        job_actions.parse_arguments(command, argv)
 
 
 def test_the_request_includes_reason_and_code() -> None:
-    request = job_actions.read("hold", capture("hold_reason").argv)
+    request = job_actions.parse_arguments("hold", capture("hold_reason").argv)
     assert (request.reason, request.subcode) == ("my reason", 42)
-    assert job_actions.read("hold", ["1"]).reason == "via poolbook hold"
-    assert job_actions.read("rm", ["-f", "1"]).reason == "via poolbook rm -forcex"
+    assert job_actions.parse_arguments("hold", ["1"]).reason == "via poolbook hold"
+    assert job_actions.parse_arguments("rm", ["-f", "1"]).reason == "via poolbook rm -forcex"
 
 
 MESSAGES = {
@@ -201,7 +201,7 @@ def test_a_result_has_its_message(action: str, result: int) -> None:
 
 
 def test_a_slot_is_vacated_by_name() -> None:
-    request = job_actions.read("vacate", ["slot1@here", "12.0"])
+    request = job_actions.parse_arguments("vacate", ["slot1@here", "12.0"])
     assert (request.slots, request.ids) == (("slot1@here",), (ClusterOrJob(12, 0),))
     results = [Result(ClusterOrJob(12, 0), SUCCESS), Result("slot1@here", NOT_FOUND)]
     assert job_actions.answer(request, results) == ("Job 12.0 vacated\n", "Slot slot1@here not found\n", 0)
@@ -250,7 +250,7 @@ PRIORITIES = {
 def test_a_priority_is_set_or_changed_without_output(name: str) -> None:
     expected = capture(name)
     old, new = PRIORITIES[name]
-    request = prio.read(expected.argv)
+    request = prio.parse_arguments(expected.argv)
     assert (old + request.step if request.priority is None else request.priority) == new
     assert prio.prio_output(request, [(ClusterOrJob(65, 0), new)]) == (expected.out, expected.err, expected.exit_code)
 
@@ -258,12 +258,12 @@ def test_a_priority_is_set_or_changed_without_output(name: str) -> None:
 def test_a_missing_job_is_named_and_the_command_fails() -> None:
     expected = capture("prio_unknown")
     assert expected.exit_code == 0
-    assert prio.prio_output(prio.read(expected.argv)) == ("", expected.err, 1)
+    assert prio.prio_output(prio.parse_arguments(expected.argv)) == ("", expected.err, 1)
 
 
 def test_prio_without_a_priority_is_wrong_usage() -> None:
     with pytest.raises(UsageError, match="specify the priority"):
-        prio.read(capture("prio_usage").argv)
+        prio.parse_arguments(capture("prio_usage").argv)
 
 
 @together(
@@ -278,17 +278,17 @@ def test_prio_without_a_priority_is_wrong_usage() -> None:
     ],
 )
 def test_a_priority_is_written_in_several_ways(argv: list[str], old: int, new: int) -> None:
-    request = prio.read(argv)
+    request = prio.parse_arguments(argv)
     assert (old + request.step if request.priority is None else request.priority) == new
-    assert request.selection.everything == ("-a" in argv)
+    assert request.selection.selects_everything == ("-a" in argv)
 
 
 @pytest.mark.parametrize("argv", [["-p", "5"], ["-p", "x", "1"], ["+5", "0"], ["-p"], ["+5", "1", "-n"]])
 def test_a_priority_without_number_or_job_is_wrong_usage(argv: list[str]) -> None:
     with pytest.raises(UsageError):
-        prio.read(argv)
+        prio.parse_arguments(argv)
 
 
 def test_new_priorities_as_json() -> None:
-    answer = prio.prio_output(prio.read(["+5", "1", "--json"]), [(ClusterOrJob(1, 0), 7)])
+    answer = prio.prio_output(prio.parse_arguments(["+5", "1", "--json"]), [(ClusterOrJob(1, 0), 7)])
     assert json.loads(answer.out) == [{"ClusterId": 1, "ProcId": 0, "JobPrio": 7}]

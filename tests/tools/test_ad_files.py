@@ -69,7 +69,9 @@ def test_held_jobs_are_counted_by_their_codes(name: str) -> None:
     expected = capture(name)
     surroundings = surroundings_at()._replace(now=NOVEMBER_23 + 51)
     assert (
-        printed(queue_table.render(captured_ads("q_now_long"), queue_table.read(expected.argv), surroundings))
+        printed(
+            queue_table.render(captured_ads("q_now_long"), queue_table.parse_arguments(expected.argv), surroundings)
+        )
         == expected.out
     )
 

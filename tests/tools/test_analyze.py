@@ -9,7 +9,7 @@ import pytest
 
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools import queue_table
-from poolbook.adapters.condor_tools.analyze import AnalyzedSlots, RejectionAnalysis, steps, wrapped
+from poolbook.adapters.condor_tools.analyze import AnalyzedSlots, RejectionAnalysis, steps, wrap_expression
 from poolbook.adapters.condor_tools.autocluster_table import signature_from_ad
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.adapters.stores.opening import open_log
@@ -44,7 +44,7 @@ def job(cluster: int, status: int, **more: object) -> ClassAd:
 
 
 def analysis_of(ad: ClassAd, verdict: RejectionAnalysis, second: int = 26) -> str:
-    query = queue_table.read(["-better-analyze", f"{ad.eval('ClusterId')}.0"])
+    query = queue_table.parse_arguments(["-better-analyze", f"{ad.eval('ClusterId')}.0"])
     verdict = verdict._replace(pool="localhost")
     return printed(queue_table.render([ad], query, surroundings_at(second), judge=lambda *_: verdict))
 
@@ -76,7 +76,7 @@ def parts(text: str) -> tuple[str, str, str]:
 @pytest.mark.parametrize(("name", "second"), [("q_analyze_unmatchable", 54), ("q_better_analyze_unmatchable", 52)])
 def test_a_job_that_fits_nowhere_is_analyzed_as_by_condor_q(name: str, second: int) -> None:
     expected = capture(name)
-    assert queue_table.read(expected.argv).view == "analysis"
+    assert queue_table.parse_arguments(expected.argv).view == "analysis"
     analysis = analysis_of(job(63, 1), RejectionAnalysis(((MINUTE + second) * SECOND, UNMATCHABLE), 0))
     expression, conditions, last_part = parts(analysis)
     assert (expression, last_part) == (parts(expected.out)[0], parts(expected.out)[2])
@@ -133,7 +133,7 @@ def test_a_job_that_no_cycle_considered_is_reported_so() -> None:
 
 def test_an_expression_is_split_only_after_operators() -> None:
     source = unparse(parse(" && ".join([f'(A{n} == "&& ( ||")' for n in range(20)])))
-    lines = wrapped(source).splitlines()
+    lines = wrap_expression(source).splitlines()
     assert " ".join(line.strip() for line in lines) == source
     assert all(line.startswith("    (") and len(line) < 80 for line in lines)
 
@@ -179,14 +179,14 @@ SLOTS = AnalyzedSlots(captured_ads("status_long"), signature_from_ad)
 
 def test_a_summary_counts_the_slots_for_each_kind_of_jobs() -> None:
     expected = capture("q_better_analyze_summary")
-    query = queue_table.read(expected.argv)
+    query = queue_table.parse_arguments(expected.argv)
     ads = [ad for ad in captured_ads("q_long") if "AutoClusterId" in ad]
     assert query.analysis == {"summary"}
     assert printed(queue_table.render(ads, query, surroundings_at(), slots=SLOTS)) == expected.out
 
 
 def test_or_the_jobs_for_each_slot() -> None:
-    query = queue_table.read(["-analyze:sum,rev"])
+    query = queue_table.parse_arguments(["-analyze:sum,rev"])
     head, *_, line = (
         printed(queue_table.render(captured_ads("q_long"), query, surroundings_at(), slots=SLOTS))
         .strip()
@@ -205,4 +205,4 @@ def test_or_the_jobs_for_each_slot() -> None:
 )
 def test_an_unsupported_analysis_is_refused(option: str, message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)):
-        queue_table.read([option])
+        queue_table.parse_arguments([option])

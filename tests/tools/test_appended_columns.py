@@ -52,13 +52,16 @@ def slots() -> list[ClassAd]:
 def test_chosen_columns_follow_the_table_of_jobs(name: str, second: int) -> None:
     expected = capture(name)
     surroundings = surroundings_at()._replace(now=NOW + second)
-    assert printed(queue_table.render(jobs(second), queue_table.read(expected.argv), surroundings)) == expected.out
+    assert (
+        printed(queue_table.render(jobs(second), queue_table.parse_arguments(expected.argv), surroundings))
+        == expected.out
+    )
 
 
 @together("name", ["status_aaf", "status_aaf_expression"])
 def test_chosen_columns_follow_the_table_of_slots(name: str) -> None:
     expected = capture(name)
-    assert printed(status.render(slots(), status.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(status.render(slots(), status.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 @together("name", ["q_aaf_batch", "q_aaf_conflict", "q_aaf_letter", "q_aaf_none"])

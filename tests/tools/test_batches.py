@@ -49,8 +49,8 @@ def rows_of(clusters: Clusters) -> list[BatchCluster]:
 
 @given(CLUSTERS, st.sampled_from([[], ["-all"], ["bob"], ["3", "4"], ["-totals"], ["-totals", "-all"], ["-wide"]]))
 def test_counts_print_what_ads_print(clusters: Clusters, argv: list[str]) -> None:
-    query = queue_table.read(argv)
-    assert query.aggregated
+    query = queue_table.parse_arguments(argv)
+    assert query.needs_only_counts
     at = surroundings_at()
     assert printed(queue_table.render_rows(rows_of(clusters), query, at)) == printed(
         queue_table.render(ads_of(clusters), query, at)
@@ -70,7 +70,7 @@ def test_counts_print_what_ads_print(clusters: Clusters, argv: list[str]) -> Non
     ],
 )
 def test_a_request_that_needs_ads_is_recognized(argv: list[str]) -> None:
-    assert not queue_table.read(argv).aggregated
+    assert not queue_table.parse_arguments(argv).needs_only_counts
 
 
 @given(CLUSTERS)

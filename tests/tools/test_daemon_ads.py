@@ -87,7 +87,7 @@ ADS = {
 def test_the_table_equals_condor_statuses(name: str) -> None:
     second, ads = ADS[name]
     expected = capture(name)
-    query = status.read(expected.argv)
+    query = status.parse_arguments(expected.argv)
     assert printed(status.render(ads(second), query, surroundings_at(second))) == expected.out
 
 
@@ -115,7 +115,7 @@ def test_a_pool_without_a_server_has_no_uptime() -> None:
     ads = [master_ad(PoolInstant("h", MINUTE, None), "h", MACHINE)]
     assert "DaemonStartTime" not in ads[0]
     assert (
-        printed(status.render(ads, status.read(["-master"]), surroundings_at()))
+        printed(status.render(ads, status.parse_arguments(["-master"]), surroundings_at()))
         .splitlines()[2]
         .rstrip()
         .endswith("23.5 GB")

@@ -62,7 +62,7 @@ def test_the_table_equals_condor_qs() -> None:
         'JobMaterializeDigestFile = "/var/spool/condor/55/condor_submit.55.digest"'
     )
     expected = capture("q_factory")
-    query = queue_table.read(expected.argv)
+    query = queue_table.parse_arguments(expected.argv)
     assert (
         printed(
             [*queue_table.title(surroundings_at()), *queue_table.group_table([ad], query, "factory", surroundings_at())]

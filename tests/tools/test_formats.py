@@ -22,7 +22,7 @@ AD = ClassAd.from_old(
 
 
 def af(*argv: str) -> str:
-    return printed(queue_table.render([AD], queue_table.read(argv), surroundings_at(me="")))
+    return printed(queue_table.render([AD], queue_table.parse_arguments(argv), surroundings_at(me="")))
 
 
 @together(
@@ -83,12 +83,12 @@ def test_a_format_prints(argv: list[str], text: str) -> None:
 )
 def test_an_invalid_format_is_wrong_usage(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        queue_table.read(argv)
+        queue_table.parse_arguments(argv)
 
 
 @given(st.text(alphabet="%-+ #0'.123dioxXceEfgGaAsvVrTYhlnq\\n*", max_size=12), st.sampled_from(list(AD)))
 def test_any_format_prints_any_value_or_nothing(form: str, name: str) -> None:
-    text = conversion(form).of(AD, name, surroundings_at().context())
+    text = conversion(form).text_of_attribute(AD, name, surroundings_at().context())
     assert text is None or isinstance(text, str)
 
 
@@ -115,7 +115,7 @@ def test_any_format_prints_any_value_or_nothing(form: str, name: str) -> None:
     ],
 )
 def test_bare_attributes_need_no_ads(argv: list[str], attributes: list[str] | None) -> None:
-    assert plain_attributes(queue_table.read(argv).arguments) == attributes
+    assert plain_attributes(queue_table.parse_arguments(argv).arguments) == attributes
 
 
 @pytest.mark.parametrize(
@@ -131,8 +131,8 @@ def test_bare_attributes_need_no_ads(argv: list[str], attributes: list[str] | No
 def test_a_query_knows_whether_texts_suffice_and_which_jobs_it_needs(
     argv: list[str], texts_suffice: bool, statuses: tuple[int, ...] | None
 ) -> None:
-    query = queue_table.read(argv)
-    assert query.plain == (["Owner"] if texts_suffice else None)
+    query = queue_table.parse_arguments(argv)
+    assert query.plain_attributes == (["Owner"] if texts_suffice else None)
     assert query.statuses == statuses
 
 
@@ -148,7 +148,7 @@ def test_rows_of_texts_print_like_the_ads(letters: str, names: list[str], jobs: 
         ClassAd({"ClusterId": cluster, "ProcId": proc, "Owner": owner.replace("\0", ""), "Yes": True})
         for cluster, proc, owner in (unique[key] for key in sorted(unique))
     ]
-    query = queue_table.read([f"-af:{letters}" if letters else "-af", *names])
+    query = queue_table.parse_arguments([f"-af:{letters}" if letters else "-af", *names])
     columns = plain_attributes(query.arguments)
     assert columns is not None
     texts = {"NoSuch": "undefined", "Yes": "true"}
@@ -157,7 +157,7 @@ def test_rows_of_texts_print_like_the_ads(letters: str, names: list[str], jobs: 
 
 
 def test_a_hundred_thousand_rows_come_in_blocks() -> None:
-    query = queue_table.read(["-af", "ClusterId", "ProcId"])
+    query = queue_table.parse_arguments(["-af", "ClusterId", "ProcId"])
     blocks = list(join_lines(query.arguments, (("12", str(proc)) for proc in range(100_000))))
     assert len(blocks) < 100
     assert printed(blocks).count("\n") == 100_000

@@ -66,7 +66,7 @@ TABLES = ["history_default", "history_user", "history_completedsince", "history_
 def test_the_captured_history_prints_as_by_condor_history(name: str) -> None:
     expected = capture(name)
     jobs = jobs_of(expected)
-    assert printed(history.render(jobs, history.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(history.render(jobs, history.parse_arguments(expected.argv), surroundings_at())) == expected.out
     assert len(jobs) > 50 or name == "history_empty"
 
 
@@ -83,19 +83,23 @@ CLUSTER_62 = [
 @together("name", CLUSTER_62)
 def test_jobs_are_chosen_and_the_last_one_comes_first(name: str) -> None:
     expected = capture(name)
-    assert printed(history.render(last_three(), history.read(expected.argv), surroundings_at())) == expected.out
+    assert (
+        printed(history.render(last_three(), history.parse_arguments(expected.argv), surroundings_at())) == expected.out
+    )
 
 
 def test_runs_are_printed_in_the_same_table() -> None:
     expected = capture("history_epochs")
-    query = history.read(expected.argv)
+    query = history.parse_arguments(expected.argv)
     assert query.arguments.has("epochs")
     assert printed(history.render(jobs_of(expected), query, surroundings_at())) == expected.out
 
 
 def test_a_job_is_printed_completely() -> None:
     expected = capture("history_long")
-    assert printed(history.render(last_three(), history.read(expected.argv), surroundings_at())) == expected.out
+    assert (
+        printed(history.render(last_three(), history.parse_arguments(expected.argv), surroundings_at())) == expected.out
+    )
 
 
 @pytest.mark.parametrize("name", ["history_json", "history_json_attributes"])
@@ -103,19 +107,19 @@ def test_jobs_are_printed_as_json(name: str) -> None:
     expected = capture(name)
     whole_one = ClassAd.from_json(capture("history_json").out.removeprefix("[\n").removesuffix("]\n"))
     jobs = [whole_one, *list(last_three())[1:]]
-    assert printed(history.render(jobs, history.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(history.render(jobs, history.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 @pytest.mark.parametrize("name", ["history_match", "history_wide"])
 def test_a_limit_ends_the_list(name: str) -> None:
     expected = capture(name)
     jobs = jobs_of(capture("history_default"))
-    assert printed(history.render(jobs, history.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(history.render(jobs, history.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 def test_forwards_means_that_the_first_job_comes_first() -> None:
     expected = capture("history_forwards")
-    query = history.read(expected.argv)
+    query = history.parse_arguments(expected.argv)
     assert query.forwards
     jobs = jobs_of(capture("history_default"))[::-1]
     assert printed(history.render(jobs, query, surroundings_at())) == expected.out
@@ -126,7 +130,7 @@ def test_a_constraint_chooses_jobs() -> None:
     failed = [changed(job, ExitCode=3) for job in jobs_of(expected)]
     other_jobs = [changed(job, ExitCode=0) for job in jobs_of(capture("history_default"))]
     jobs = [job for pair in zip(failed, other_jobs, strict=False) for job in pair]
-    assert printed(history.render(jobs, history.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(history.render(jobs, history.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 @pytest.mark.parametrize("name", ["history_bad_constraint", "history_match_bad"])
@@ -134,7 +138,7 @@ def test_an_invalid_constraint_is_wrong_usage_and_shown(name: str) -> None:
     expected = capture(name)
     assert expected.exit_code == 1
     with pytest.raises(UsageError, match="-constraint: not a valid expression"):
-        history.read(expected.argv)
+        history.parse_arguments(expected.argv)
 
 
 # -- beyond the captures ----------------------------------------------------------------------------------------------
@@ -162,7 +166,7 @@ def ended(proc: int, **attributes: object) -> ClassAd:
 )
 def test_the_requested_jobs_are_printed(argv: list[str], procs: list[int]) -> None:
     jobs = [ended(proc, Owner="bob" if proc == 4 else "alice") for proc in (5, 4, 3, 2, 1)]
-    lines = printed(history.render(jobs, history.read([*argv, "-af", "ProcId"]), surroundings_at())).split()
+    lines = printed(history.render(jobs, history.parse_arguments([*argv, "-af", "ProcId"]), surroundings_at())).split()
     assert list(map(int, lines)) == procs
 
 
@@ -172,18 +176,20 @@ def test_no_more_jobs_are_read_than_are_needed() -> None:
         yield ended(1)
         pytest.fail("the third job was asked for, although two were wanted")
 
-    assert len(list(history.render(jobs(), history.read(["-limit", "2"]), surroundings_at()))) == 3
+    assert len(list(history.render(jobs(), history.parse_arguments(["-limit", "2"]), surroundings_at()))) == 3
 
 
 def test_lines_end_at_the_terminals_edge_but_not_with_wide() -> None:
     job = ended(1, Cmd="/bin/" + "x" * 100)
-    assert max(map(len, history.render([job], history.read([]), surroundings_at(width=80)))) == 80  # 79 and the newline
-    assert "x" * 100 in printed(history.render([job], history.read(["-wide"]), surroundings_at(width=80)))
+    assert (
+        max(map(len, history.render([job], history.parse_arguments([]), surroundings_at(width=80)))) == 80
+    )  # 79 and the newline
+    assert "x" * 100 in printed(history.render([job], history.parse_arguments(["-wide"]), surroundings_at(width=80)))
 
 
 def test_since_stops_while_going_back_and_so_excludes_forwards() -> None:
     with pytest.raises(UsageError, match="-since stops a backwards scan"):
-        history.read(["-since", "1.0", "-forwards"])
+        history.parse_arguments(["-since", "1.0", "-forwards"])
 
 
 @pytest.mark.parametrize(
@@ -191,4 +197,4 @@ def test_since_stops_while_going_back_and_so_excludes_forwards() -> None:
 )
 def test_meaningless_arguments_are_wrong_usage(argv: list[str]) -> None:
     with pytest.raises(UsageError):
-        history.read(argv)
+        history.parse_arguments(argv)

@@ -229,7 +229,7 @@ def test_arguments_belong_to_their_option_or_to_none(
 )
 def test_an_error_names_the_problem_and_the_fix(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message) as error:
-        list(queue_table.render([], queue_table.read(argv), CellContext(0)))
+        list(queue_table.render([], queue_table.parse_arguments(argv), CellContext(0)))
     assert error.value.exit_code == 2
 
 
@@ -255,8 +255,8 @@ def test_examples_of_the_help_are_correct(command: ToolSyntax) -> None:
     import shlex
 
     readers = {
-        "q": queue_table.read, "status": status.read, "history": history.read, "prio": prio.read,
-        "userprio": userprio.read,
+        "q": queue_table.parse_arguments, "status": status.parse_arguments, "history": history.parse_arguments,
+        "prio": prio.parse_arguments, "userprio": userprio.parse_arguments,
     }  # fmt: skip
     for example, _ in command.examples:
         program, name, *argv = shlex.split(example)
@@ -264,7 +264,7 @@ def test_examples_of_the_help_are_correct(command: ToolSyntax) -> None:
         if name in readers:
             readers[name](argv)
         elif name in job_actions.COMMANDS:
-            job_actions.read(name, argv)
+            job_actions.parse_arguments(name, argv)
         else:
             parse(command, argv)
 
@@ -307,8 +307,9 @@ def loads_no_slow_module(program: str) -> bool:
 def test_reading_a_plain_listing_loads_neither_the_engine_nor_attrs() -> None:
     assert loads_no_slow_module(
         "from poolbook.adapters.condor_tools import formats, queue_table\n"
-        "query = queue_table.read(['-af', 'ClusterId', 'ProcId'])\n"
+        "query = queue_table.parse_arguments(['-af', 'ClusterId', 'ProcId'])\n"
         "assert formats.plain_attributes(query.arguments) == ['ClusterId', 'ProcId']\n"
         "assert ''.join(formats.join_lines(query.arguments, [('1', '0')])) == '1 0\\n'\n"
-        "assert ''.join(queue_table.render_rows([], queue_table.read(['-totals']), queue_table.CellContext(0)))\n"
+        "totals = queue_table.parse_arguments(['-totals'])\n"
+        "assert ''.join(queue_table.render_rows([], totals, queue_table.CellContext(0)))\n"
     )

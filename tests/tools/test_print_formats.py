@@ -31,7 +31,9 @@ def _surroundings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_queue_is_printed_in_the_format_of_a_file(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     expected = capture(name)
     surroundings = surroundings_at()._replace(now=NOVEMBER_23 + 50)
-    output = printed(queue_table.render(captured_ads("q_now_long"), queue_table.read(expected.argv), surroundings))
+    output = printed(
+        queue_table.render(captured_ads("q_now_long"), queue_table.parse_arguments(expected.argv), surroundings)
+    )
     assert (output, capsys.readouterr().err) == (expected.out, expected.err)
 
 
@@ -40,7 +42,7 @@ def test_slots_are_printed_in_the_format_of_a_file(name: str) -> None:
     expected = capture(name)
     surroundings = surroundings_at()._replace(now=NOVEMBER_23 + 52)
     assert (
-        printed(status.render(captured_ads("status_now_long"), status.read(expected.argv), surroundings))
+        printed(status.render(captured_ads("status_now_long"), status.parse_arguments(expected.argv), surroundings))
         == expected.out
     )
 
@@ -49,7 +51,7 @@ def test_the_history_is_printed_in_the_format_of_a_file() -> None:
     expected = capture("history_pf")
     surroundings = surroundings_at()._replace(now=NOVEMBER_23 + 53)
     assert (
-        printed(history.render(captured_ads("history_now_long"), history.read(expected.argv), surroundings))
+        printed(history.render(captured_ads("history_now_long"), history.parse_arguments(expected.argv), surroundings))
         == expected.out
     )
 
@@ -58,14 +60,14 @@ def test_the_history_is_printed_in_the_format_of_a_file() -> None:
 def test_an_unreadable_file_is_reported_as_by_htcondor(tool: object, name: str) -> None:
     expected = capture(name)
     with pytest.raises(ToolError) as error:
-        tool.read(expected.argv)  # type: ignore[attr-defined]
+        tool.parse_arguments(expected.argv)  # type: ignore[attr-defined]
     assert f"{error.value}\n" == expected.err
 
 
 def test_rows_are_sorted_by_the_expressions_of_group_by(tmp_path: Path) -> None:
     (tmp_path / "f.cpf").write_text("SELECT BARE\n  ClusterId\nGROUP BY\n  RequestMemory\n")
     output = queue_table.render(
-        captured_ads("q_now_long"), queue_table.read(["-pr", str(tmp_path / "f.cpf")]), surroundings_at()
+        captured_ads("q_now_long"), queue_table.parse_arguments(["-pr", str(tmp_path / "f.cpf")]), surroundings_at()
     )
     assert [line.strip() for line in output] == ["3", "3", "4", "4", "2", "2", "2", "5"]
 
@@ -107,4 +109,4 @@ def test_a_function_gives_an_empty_value_for_an_ad_without_its_attributes(functi
 
 def test_a_table_has_one_description_of_its_columns() -> None:
     with pytest.raises(UsageError, match="-pr defines all columns"):
-        queue_table.read(["-pr", "q2.cpf", "-af", "Owner"])
+        queue_table.parse_arguments(["-pr", "q2.cpf", "-af", "Owner"])

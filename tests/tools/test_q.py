@@ -57,7 +57,7 @@ SAME_QUEUE = {
 def test_the_captured_queue_prints_as_by_condor_q(name: str) -> None:
     expected = capture(name)
     lines = queue_table.render(
-        captured_ads("q_long"), queue_table.read(expected.argv), surroundings_at(SAME_QUEUE[name])
+        captured_ads("q_long"), queue_table.parse_arguments(expected.argv), surroundings_at(SAME_QUEUE[name])
     )
     assert printed(lines) == expected.out
     assert expected.exit_code == 0
@@ -68,7 +68,9 @@ def test_complete_ads_are_printed_as_json_a_second_before() -> None:
     ads = [changed(ad, ServerTime=1795214185) for ad in captured_ads("q_long")]
     # There was no negotiation cycle in between.
     ads = [changed(ad, LastRejMatchTime=1795214184) if ad.eval("LastRejMatchTime") == 1795214186 else ad for ad in ads]
-    assert printed(queue_table.render(ads, queue_table.read(expected.argv), surroundings_at())) == expected.out
+    assert (
+        printed(queue_table.render(ads, queue_table.parse_arguments(expected.argv), surroundings_at())) == expected.out
+    )
 
 
 def a_second_before() -> list[ClassAd]:
@@ -82,7 +84,7 @@ def a_second_before() -> list[ClassAd]:
 def test_the_default_is_one_line_for_each_batch() -> None:
     expected = capture("q_default")
     assert (
-        printed(queue_table.render(a_second_before(), queue_table.read(expected.argv), surroundings_at(25)))
+        printed(queue_table.render(a_second_before(), queue_table.parse_arguments(expected.argv), surroundings_at(25)))
         == expected.out
     )
 
@@ -98,7 +100,11 @@ GROUPED = [
 @together(("arguments", "out"), GROUPED)
 def test_equal_jobs_are_counted(arguments: str, out: str) -> None:
     assert (
-        printed(queue_table.render(captured_ads("q_long"), queue_table.read(arguments.split()), surroundings_at()))
+        printed(
+            queue_table.render(
+                captured_ads("q_long"), queue_table.parse_arguments(arguments.split()), surroundings_at()
+            )
+        )
         == out
     )
 
@@ -115,7 +121,11 @@ def test_equal_jobs_are_counted(arguments: str, out: str) -> None:
 )
 def test_forms_and_missing_jobs(arguments: str, out: str) -> None:
     assert (
-        printed(queue_table.render(captured_ads("q_long"), queue_table.read(arguments.split()), surroundings_at()))
+        printed(
+            queue_table.render(
+                captured_ads("q_long"), queue_table.parse_arguments(arguments.split()), surroundings_at()
+            )
+        )
         == out
     )
 
@@ -157,7 +167,7 @@ def test_one_job_is_shown_with_the_totals_of_all(name: str) -> None:
     expected = capture(name)
     census = Census({}, None, all_jobs)
     assert (
-        printed(queue_table.render([job], queue_table.read(expected.argv), surroundings_at(second), census))
+        printed(queue_table.render([job], queue_table.parse_arguments(expected.argv), surroundings_at(second), census))
         == expected.out
     )
 
@@ -176,7 +186,9 @@ def test_a_job_that_a_user_holds_shows_code_subcode_and_reason(name: str, second
     counts = {1: 1, 2: 2, 5: 2}
     census = Census({}, counts, counts)
     assert (
-        printed(queue_table.render(held_65(), queue_table.read(expected.argv), surroundings_at(second), census))
+        printed(
+            queue_table.render(held_65(), queue_table.parse_arguments(expected.argv), surroundings_at(second), census)
+        )
         == expected.out
     )
 
@@ -185,7 +197,9 @@ def test_a_job_that_a_user_holds_shows_code_subcode_and_reason(name: str, second
 def test_queries_of_clients_for_single_jobs(name: str) -> None:
     expected = capture(name)
     jobs = [of_cluster_65(proc, 2, ExitCode=None) for proc in (0, 1)]
-    assert printed(queue_table.render(jobs, queue_table.read(expected.argv), surroundings_at())) == expected.out
+    assert (
+        printed(queue_table.render(jobs, queue_table.parse_arguments(expected.argv), surroundings_at())) == expected.out
+    )
 
 
 def test_a_limit_counts_jobs_and_so_do_the_totals_of_the_query() -> None:
@@ -195,7 +209,10 @@ def test_a_limit_counts_jobs_and_so_do_the_totals_of_the_query() -> None:
     jobs = [ad for ad in captured_ads("q_long") if ad.eval("ProcId") == 0]
     counts = {1: 4, 2: 8, 5: 3}
     census = Census({}, counts, counts)
-    assert printed(queue_table.render(jobs, queue_table.read(expected.argv), surroundings_at(), census)) == expected.out
+    assert (
+        printed(queue_table.render(jobs, queue_table.parse_arguments(expected.argv), surroundings_at(), census))
+        == expected.out
+    )
 
 
 # -- where Poolbook differs -------------------------------------------------------------------------------------------
@@ -205,7 +222,7 @@ def test_an_invalid_constraint_is_wrong_usage_and_shown() -> None:
     expected = capture("q_bad_constraint")
     assert expected.exit_code == 1
     with pytest.raises(UsageError, match="-constraint: not a valid expression"):
-        queue_table.read(expected.argv)
+        queue_table.parse_arguments(expected.argv)
 
 
 @pytest.mark.parametrize(
@@ -217,7 +234,7 @@ def test_an_invalid_constraint_is_wrong_usage_and_shown() -> None:
 )
 def test_an_unknown_or_meaningless_option_is_refused(name: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        queue_table.read(capture(name).argv)
+        queue_table.parse_arguments(capture(name).argv)
 
 
 @pytest.mark.parametrize("name", ["q_noschedd", "q_badpool"])
@@ -235,7 +252,7 @@ def test_json_lines_are_printed_although_condor_q_lacks_them() -> None:
     expected = capture("q_jsonl")
     assert "unrecognized argument -jsonl" in expected.err
     lines = printed(
-        queue_table.render(captured_ads("q_long"), queue_table.read(expected.argv), surroundings_at())
+        queue_table.render(captured_ads("q_long"), queue_table.parse_arguments(expected.argv), surroundings_at())
     ).splitlines()
     assert len(lines) == 15
     assert lines[0] == '{"ClusterId": 37,"JobStatus": 2,"ProcId": 0}'
@@ -247,14 +264,16 @@ def test_json_lines_are_printed_although_condor_q_lacks_them() -> None:
 )
 def test_options_that_exclude_each_other_are_wrong_usage(argv: list[str]) -> None:
     with pytest.raises(UsageError):
-        queue_table.read(argv)
+        queue_table.parse_arguments(argv)
 
 
 # -- beyond the captures ----------------------------------------------------------------------------------------------
 
 
 def shown(argv: list[str], *ads: ClassAd, me: str = "", width: int | None = None) -> list[str]:
-    return printed(queue_table.render(ads, queue_table.read(argv), surroundings_at(me=me, width=width))).splitlines()
+    return printed(
+        queue_table.render(ads, queue_table.parse_arguments(argv), surroundings_at(me=me, width=width))
+    ).splitlines()
 
 
 def job(cluster: int, proc: int = 0, **attributes: object) -> ClassAd:

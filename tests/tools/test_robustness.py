@@ -71,7 +71,7 @@ def test_q_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd], widt
     with suppress(Help, UsageError, ToolError, Version):
         assert all(
             isinstance(text, str)
-            for text in queue_table.render(ads, queue_table.read(argv), surroundings_at(width=width))
+            for text in queue_table.render(ads, queue_table.parse_arguments(argv), surroundings_at(width=width))
         )
 
 
@@ -79,7 +79,8 @@ def test_q_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd], widt
 def test_status_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
     with suppress(Help, UsageError, ToolError, Version):
         assert all(
-            isinstance(text, str) for text in status.render(ads, status.read(argv), surroundings_at(width=width))
+            isinstance(text, str)
+            for text in status.render(ads, status.parse_arguments(argv), surroundings_at(width=width))
         )
 
 
@@ -87,14 +88,15 @@ def test_status_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd],
 def test_history_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
     with suppress(Help, UsageError, ToolError, Version):
         assert all(
-            isinstance(text, str) for text in history.render(ads, history.read(argv), surroundings_at(width=width))
+            isinstance(text, str)
+            for text in history.render(ads, history.parse_arguments(argv), surroundings_at(width=width))
         )
 
 
 @given(st.sampled_from(["rm", "hold", "release", "vacate"]), lines_of("rm"))
 def test_an_action_is_parsed_or_reports_the_error(command: str, argv: list[str]) -> None:
     try:
-        request = job_actions.read(command, argv)
+        request = job_actions.parse_arguments(command, argv)
     except (Help, UsageError, Version):
         return
     assert request.ids or request.slots or request.selection is not None
@@ -103,7 +105,7 @@ def test_an_action_is_parsed_or_reports_the_error(command: str, argv: list[str])
 @given(lines_of("prio"))
 def test_a_priority_is_parsed_or_reports_the_error(argv: list[str]) -> None:
     try:
-        request = prio.read(argv)
+        request = prio.parse_arguments(argv)
     except (Help, UsageError, Version):
         return
     assert isinstance(request.step if request.priority is None else request.priority, int)

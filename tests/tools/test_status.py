@@ -62,7 +62,7 @@ SAME_ADS = [
 @together("name", SAME_ADS)
 def test_the_captured_pool_prints_as_by_condor_status(name: str) -> None:
     expected = capture(name)
-    query = status.read(expected.argv)
+    query = status.parse_arguments(expected.argv)
     assert printed(status.render(captured_ads(ADS[query.kind]), query, surroundings_at())) == expected.out
     assert (expected.err, expected.exit_code) == ("", 0)
 
@@ -71,12 +71,12 @@ def test_ads_with_equal_sort_keys_keep_their_order() -> None:
     expected = capture("status_sort")
     slots = captured_ads("status_long")
     in_order = [slots[number] for number in (7, 2, 0, 4, 6, 1, 8, 3, 5)]
-    assert printed(status.render(in_order, status.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(status.render(in_order, status.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 def test_totals_ignore_compact_with_a_warning() -> None:
     expected = capture("status_compact_total")
-    query = status.read(expected.argv)
+    query = status.parse_arguments(expected.argv)
     assert printed(status.render(captured_ads("status_long"), query, surroundings_at())) == expected.out
     assert query.warning == expected.err
 
@@ -84,20 +84,20 @@ def test_totals_ignore_compact_with_a_warning() -> None:
 def test_a_queue_is_printed_as_json() -> None:
     expected = capture("status_json_schedd")
     queue = ClassAd.from_json(expected.out.removeprefix("[\n").removesuffix("]\n"))
-    assert printed(status.render([queue], status.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(status.render([queue], status.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 def test_a_slot_with_gpus_is_printed() -> None:
     expected = capture("status_gpus_two")
     changes = {"GPUs": 2, "AssignedGPUs": "GPU-aaaa,GPU-bbbb", "State": "Unclaimed", "Activity": "Idle"}
     slot = changed(captured_ads("status_long")[0], **changes)
-    assert printed(status.render([slot], status.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(status.render([slot], status.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 def test_a_drained_machine_is_printed() -> None:
     expected = capture("status_draining")
     slot = changed(captured_ads("status_long")[0], State="Drained", Memory=8192, EnteredCurrentActivity=1795214182)
-    assert printed(status.render([slot], status.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(status.render([slot], status.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 def test_the_machines_are_printed() -> None:
@@ -121,7 +121,7 @@ def test_the_machines_are_printed() -> None:
             "TotalInUseMemory": 1024,
         }
     )
-    assert printed(status.render([machine], status.read(expected.argv), surroundings_at())) == expected.out
+    assert printed(status.render([machine], status.parse_arguments(expected.argv), surroundings_at())) == expected.out
 
 
 @pytest.mark.parametrize("name", ["status_any", "status_any_af"])
@@ -139,7 +139,7 @@ def test_all_ads_of_a_pool_are_printed(name: str) -> None:
     ads = [ClassAd({"MyType": kind, "Name": name}) for kind, of_kind in names.items() for name in of_kind]
     ads = [changed(ad, TargetType="Job") if ad.eval("MyType") == "Machine" else ad for ad in ads]
     expected = capture(name)
-    query = status.read([*expected.argv, "-sort", "no"])
+    query = status.parse_arguments([*expected.argv, "-sort", "no"])
     assert printed(status.render(ads, query, surroundings_at())) == expected.out
 
 
@@ -150,7 +150,7 @@ def test_an_unknown_name_is_refused() -> None:
     expected = capture("status_name_unknown")
     assert expected.exit_code == ToolError.exit_code
     with pytest.raises(ToolError, match="the pool has no slot or machine nosuch"):
-        printed(status.render(captured_ads("status_long"), status.read(expected.argv), surroundings_at()))
+        printed(status.render(captured_ads("status_long"), status.parse_arguments(expected.argv), surroundings_at()))
 
 
 @pytest.mark.parametrize(
@@ -167,14 +167,14 @@ def test_wrong_usage_is_refused(name: str, message: str) -> None:
     expected = capture(name)
     assert expected.exit_code == 1
     with pytest.raises(UsageError, match=message):
-        status.read(expected.argv)
+        status.parse_arguments(expected.argv)
 
 
 # -- beyond the captures ----------------------------------------------------------------------------------------------
 
 
 def shown(argv: list[str], *ads: ClassAd, width: int | None = None) -> list[str]:
-    return printed(status.render(ads, status.read(argv), surroundings_at(width=width))).splitlines()
+    return printed(status.render(ads, status.parse_arguments(argv), surroundings_at(width=width))).splitlines()
 
 
 def slot(name: str, **attributes: object) -> ClassAd:
@@ -273,10 +273,10 @@ def test_slots_of_another_type_have_a_line_below_their_machine() -> None:
 )
 def test_meaningless_arguments_are_wrong_usage(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        status.read(argv)
+        status.parse_arguments(argv)
 
 
 def test_run_after_slots_means_claimed_slots() -> None:
-    assert status.read(["-slots", "-run"]).view == "claimed"
-    assert status.read(["-schedd", "-run"]).view == "run"
-    assert status.read(["-run"]).view == "run"
+    assert status.parse_arguments(["-slots", "-run"]).view == "claimed"
+    assert status.parse_arguments(["-schedd", "-run"]).view == "run"
+    assert status.parse_arguments(["-run"]).view == "run"

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from poolbook.adapters.condor_files.importing.driver import Importer, Options
-from poolbook.adapters.condor_tools.terminal import add_colors, columns, folded, has_colour, visible, width_of
+from poolbook.adapters.condor_tools.terminal import add_colors, as_one_line, columns, has_colour, width_of, wrap_text
 from poolbook.adapters.stores.opening import open_log
 
 from .. import forked
@@ -45,13 +45,13 @@ from ..pool.real import POOLBOOK, environment
     ],
 )  # fmt: skip
 def test_lines_are_folded_at_words(text: str, indent: int, lines: list[str]) -> None:
-    assert folded(text, 40, indent).split("\n") == lines
-    assert folded(text, None, indent) == text
+    assert wrap_text(text, 40, indent).split("\n") == lines
+    assert wrap_text(text, None, indent) == text
 
 
 @given(words=st.lists(st.text("abc", min_size=1, max_size=20), max_size=30), width=st.integers(40, 100))
 def test_folding_loses_no_word_and_no_line_is_too_wide(words: list[str], width: int) -> None:
-    lines = folded(" ".join(words), width, 4)
+    lines = wrap_text(" ".join(words), width, 4)
     assert lines.split() == words
     assert all(len(line) <= width for line in lines.split("\n"))
 
@@ -99,7 +99,7 @@ def test_words_for_outcomes_are_coloured_and_parts_of_other_words_are_not(monkey
     ("text", "expected"), [("plain ü", "plain ü"), ("\x1b[31mred", "\\x1b[31mred"), ("a\tb\x07", "a    b\\x07")]
 )
 def test_foreign_control_characters_are_escaped(text: str, expected: str) -> None:
-    assert visible(text) == expected
+    assert as_one_line(text) == expected
 
 
 def on_a_terminal(width: int, *arguments: str, **variables: str) -> str:

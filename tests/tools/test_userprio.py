@@ -24,7 +24,7 @@ Record = dict[str, Any]
 
 
 def shown(records: list[Record], *argv: str, surroundings: CellContext | None = None) -> str:
-    return printed(userprio.render(records, userprio.read(argv), surroundings or surroundings_at(28)))
+    return printed(userprio.render(records, userprio.parse_arguments(argv), surroundings or surroundings_at(28)))
 
 
 def captured_records(name: str) -> list[Record]:

@@ -282,7 +282,7 @@ def test_resetting_all_usage_works_where_htcondors_tool_failed(pool: Pool, call:
 )
 def test_an_error_names_the_problem_and_the_fix(argv: list[str], message: str) -> None:
     with pytest.raises(UsageError, match=re.escape(message)) as error:
-        userprio.read(argv)
+        userprio.parse_arguments(argv)
     assert error.value.exit_code == 2
 
 
@@ -337,7 +337,7 @@ def test_showing_priorities_loads_neither_the_engine_nor_attrs() -> None:
         "from poolbook.adapters.runtime import accounting_records as made\n"
         "from poolbook.adapters.condor_tools.cells import CellContext\n"
         "record = {'Name': 'a@x', 'Priority': 1.0, 'LastUsageTime': 9, 'LastUpdate': 9}\n"
-        "assert 'a@x' in ''.join(userprio.render([record], userprio.read(['-all']), CellContext(10)))\n"
+        "assert 'a@x' in ''.join(userprio.render([record], userprio.parse_arguments(['-all']), CellContext(10)))\n"
         "assert made._records([], {}, 0, 0, made.CycleShares(), 10_000_000)\n"
     )
 

@@ -12,7 +12,7 @@ from attrs import define, field
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.runtime.userlog import event_text
-from poolbook.adapters.runtime.userlog.event_text import stamps
+from poolbook.adapters.runtime.userlog.event_text import stamp_formatter
 from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.adapters.runtime.views import catch_up, open_tables
 from poolbook.adapters.stores.opening import open_log
@@ -54,7 +54,7 @@ def events_of(text: str) -> list[str]:
 
 
 def utc() -> UserLogs:
-    return UserLogs(stamps(UTC))
+    return UserLogs(stamp_formatter(UTC))
 
 
 @define

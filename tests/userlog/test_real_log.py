@@ -173,7 +173,7 @@ def rows(table: str) -> list[Resource]:
 def test_every_table_of_resources_has_the_real_layout() -> None:
     tables = {table for event in REAL_EVENTS for table in TABLE.findall(event)}
     assert len(tables) > 100
-    assert [table for table in sorted(tables) if event_text.resources(rows(table)) != table] == []
+    assert [table for table in sorted(tables) if event_text.partitionable_resources(rows(table)) != table] == []
 
 
 HEAD = re.compile(r"^\d{3} \(\d{3,}\.\d{3,}\.000\) \d{4}-\d\d-\d\d \d\d:\d\d:\d\d ")
@@ -196,13 +196,13 @@ def written_body(number: str, fields: dict[str, str]) -> str:
     """Return the body that Poolbook writes for the same facts."""
     code, subcode, reason = int(fields.get("code") or 0), int(fields.get("subcode") or 0), fields.get("reason") or ""
     return {
-        "004": lambda: event_text.evicted(code, subcode, reason, (0, 0), fields["table"]),
+        "004": lambda: event_text.evicted_text(code, subcode, reason, (0, 0), fields["table"]),
         "006": lambda: event_text.image_size(int(fields["image"]), int(fields["resident"])),
-        "009": lambda: event_text.aborted(reason),
-        "010": lambda: event_text.suspended(int(fields["count"])),
+        "009": lambda: event_text.aborted_text(reason),
+        "010": lambda: event_text.suspended_text(int(fields["count"])),
         "011": lambda: event_text.UNSUSPENDED,
-        "012": lambda: event_text.held(reason, code, subcode),
-        "013": lambda: event_text.released(reason),
+        "012": lambda: event_text.held_text(reason, code, subcode),
+        "013": lambda: event_text.released_text(reason),
         "021": lambda: event_text.remote_error(fields["slot"], reason, code, subcode),
         "024": lambda: event_text.reconnect_failed(fields["slot"], reason),
         "033": lambda: event_text.attribute_changed(fields["name"], fields["before"], fields["after"]),
@@ -225,4 +225,4 @@ def test_every_body_equals_the_real_one(number: str) -> None:
 def test_a_requeued_job_leaves_the_real_event() -> None:
     real_bodies = {HEAD.sub("", event).removesuffix(event_text.END) for event in REAL_EVENTS if "requeued" in event}
     reason = "The job attribute OnExitRemove expression 'false' evaluated to FALSE"
-    assert real_bodies == {event_text.requeued(event_text.ending(0, None), reason, (0, 0))}
+    assert real_bodies == {event_text.requeued_text(event_text.ending(0, None), reason, (0, 0))}

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.runtime.userlog import files
-from poolbook.adapters.runtime.userlog.event_text import stamps
+from poolbook.adapters.runtime.userlog.event_text import stamp_formatter
 from poolbook.adapters.runtime.userlog.files import why_unwritable
 from poolbook.adapters.runtime.userlog.fold import UserLogs
 from poolbook.adapters.runtime.userlog.writer import PROGRESS, UserLogError, UserLogWriter
@@ -57,7 +57,7 @@ def texts(events: Story) -> dict[str, str]:
 
 
 def utc() -> UserLogs:
-    return UserLogs(stamps(UTC))
+    return UserLogs(stamp_formatter(UTC))
 
 
 def writer(tmp: Path, durable: bool = False) -> UserLogWriter:

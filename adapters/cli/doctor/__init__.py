@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ...condor_tools.options import UsageError, command_table, parse
-from ...condor_tools.terminal import folded, width_of
+from ...condor_tools.terminal import width_of, wrap_text
 from ..common import selected_log
 
 if TYPE_CHECKING:
@@ -56,5 +56,5 @@ def _report_lines(findings: Sequence[Finding], shown_findings: Sequence[Finding]
 
 def _wrapped_lines(text: str, indent: int) -> Iterator[str]:
     first, *others = text.split("\n")
-    yield folded(first, width_of(), indent - (len(first) - len(first.lstrip())))
-    yield from (folded(f"{'':{indent}}{line}", width_of()) for line in others)
+    yield wrap_text(first, width_of(), indent - (len(first) - len(first.lstrip())))
+    yield from (wrap_text(f"{'':{indent}}{line}", width_of()) for line in others)

@@ -21,7 +21,7 @@ from ....domain.config import ConfigError
 from ....domain.ports.log import LogError
 from ....domain.startd.provisioning import machine_offer
 from ....domain.startd.slot_types import SlotTypeError
-from ....domain.state.caches import ad_of
+from ....domain.state.caches import ad_from_attributes
 from ....domain.state.pool_settings import DOMAINS
 from ....projections.job_query import SelectedJobs
 from ....projections.views import RejectionRow, Views
@@ -223,7 +223,7 @@ def _configuration_facts(files: Sequence[str], environment: Mapping[str, str], p
 def _constant_start(text: str) -> bool | None:
     """Return the value of a START expression, or None if the value depends on the job."""
     try:
-        value = ad_of({"Start": text}).eval("Start")
+        value = ad_from_attributes({"Start": text}).eval("Start")
     except (EvaluationError, KeyError):
         return None
     return value if isinstance(value, bool) else None

@@ -67,7 +67,7 @@ class UnpackedFile:
     def fileno(self) -> int:
         return self._packed.fileno()
 
-    def packed(self) -> int:
+    def packed_bytes_read(self) -> int:
         """Return the number of bytes read from the compressed file itself."""
         return self._packed.tell()
 
@@ -108,7 +108,7 @@ def open_content(path: str) -> Content:
 
 def packed_bytes_read(file: Content, offset: int) -> int:
     """Return how many bytes of the file itself were read to obtain `offset` bytes of its content."""
-    return file.packed() if isinstance(file, UnpackedFile) else offset
+    return file.packed_bytes_read() if isinstance(file, UnpackedFile) else offset
 
 
 def without_changing_header(beginning: bytes) -> bytes:
@@ -147,11 +147,11 @@ def head_of(path: str, size: int) -> bytes:
 def length_of(path: str) -> int:
     with open_content(path) as file:
         if isinstance(file, UnpackedFile):
-            return sum(map(len, pieces(file)))
+            return sum(map(len, read_chunks(file)))
         return os.fstat(file.fileno()).st_size
 
 
-def pieces(file: Content) -> Iterator[bytes]:
+def read_chunks(file: Content) -> Iterator[bytes]:
     """Yield the rest of the content in chunks, as far as it is readable."""
     with suppress(*DAMAGED):
         while chunk := read_exactly(file, PIECE_BYTES):
@@ -163,7 +163,7 @@ def starts_with_content(path: str, other: str) -> bool:
     with open_content(path) as longer_file, open_content(other) as shorter_file:
         return all(
             without_changing_header(read_exactly(longer_file, len(chunk))) == without_changing_header(chunk)
-            for chunk in pieces(shorter_file)
+            for chunk in read_chunks(shorter_file)
         )
 
 
@@ -176,20 +176,20 @@ class Prefix:
     sum: Any
 
     @classmethod
-    def of(cls, path: str) -> Prefix:
+    def open_at_start(cls, path: str) -> Prefix:
         return cls(open_content(path), 0, new_digest())
 
-    def go(self, offset: int) -> bool:
+    def advance_to(self, offset: int) -> bool:
         """Advance to `offset`; return False if the content ends before that."""
         with suppress(*DAMAGED):
             while self.offset < offset and (chunk := read_exactly(self.file, min(PIECE_BYTES, offset - self.offset))):
-                self.take(chunk)
+                self.add_chunk(chunk)
         return self.offset == offset
 
-    def take(self, chunk: bytes) -> None:
+    def add_chunk(self, chunk: bytes) -> None:
         self.sum.update(chunk if self.offset else without_changing_header(chunk))
         self.offset += len(chunk)
 
     @property
-    def hex(self) -> str:
+    def hex_digest(self) -> str:
         return str(self.sum.hexdigest())

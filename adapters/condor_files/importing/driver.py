@@ -26,7 +26,7 @@ from ...stores.codec import CODEC
 from ...stores.log_id import new_log_id
 from ..ads import AdsReader
 from ..log_times import compile_format
-from ..source_reader import SourceFile, SourceReader, hidden
+from ..source_reader import SourceFile, SourceReader, mask_secrets
 from .content import (
     DAMAGED,
     HEAD_BYTES,
@@ -42,7 +42,7 @@ from .content import (
     unpacked_limit,
 )
 from .folders import Candidate, FolderContents, family_of, folder_contents
-from .source_registry import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
+from .source_recognition import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
 from .time_zones import SEARCHED_BYTES, ZoneSigns, local_zone, zone_of
 
 BATCH = 5_000  #: events per append; larger batches are hardly faster
@@ -170,7 +170,7 @@ class Importer:
         signs = ZoneSigns()
         for candidate in contents.candidates:
             with suppress(*DAMAGED), open_content(candidate.path) as file:
-                signs.take(read_exactly(file, SEARCHED_BYTES), candidate.modified)
+                signs.scan_file_start(read_exactly(file, SEARCHED_BYTES), candidate.modified)
         return signs.zone(self._options.zone or local_zone(), given=bool(self._options.zone))
 
 
@@ -279,7 +279,7 @@ class _Import:
         if previous is None and lost is not None and candidate.kind not in _KINDS_OF_ADS:
             reason = f"the end of {lost.path} was deleted by rotation before it was read"
             self._batch.append(e.SourceGap(self._now, "read", f"{source.number}:1", source.number, 1, reason, 0, 0))
-        self._read_rest(candidate, source, Prefix.of(candidate.path), previous)
+        self._read_rest(candidate, source, Prefix.open_at_start(candidate.path), previous)
         return source
 
     def _missing_predecessor(self, candidate: Candidate, present_numbers: set[int]) -> KnownSource | None:
@@ -347,12 +347,12 @@ class _Import:
                 break
             if not chunk:
                 if unread_bytes and candidate.kind in PRINTED and isinstance(reader, AdsReader):
-                    self._add_events(reader.finish(hidden(unread_bytes)), candidate.kind)
-                    prefix.take(unread_bytes)
+                    self._add_events(reader.finish(mask_secrets(unread_bytes)), candidate.kind)
+                    prefix.add_chunk(unread_bytes)
                     unread_bytes = b""
                 break
             unread_bytes += chunk
-            events, consumed = reader.read(hidden(unread_bytes))
+            events, consumed = reader.read(mask_secrets(unread_bytes))
             if not consumed:
                 # For a longer record, read twice as much next time, to avoid rereading it too often.
                 size = len(unread_bytes)
@@ -361,7 +361,7 @@ class _Import:
                 events, consumed = [self._too_long_record(source, reader, unread_bytes)], len(unread_bytes)
             size = PIECE_BYTES
             if consumed:
-                prefix.take(unread_bytes[:consumed])
+                prefix.add_chunk(unread_bytes[:consumed])
             unread_bytes = unread_bytes[consumed:]
             self._add_events(events, candidate.kind)
             if len(self._batch) >= BATCH or prefix.offset - appended_from >= BATCH_BYTES:
@@ -390,7 +390,7 @@ class _Import:
         line = reader.line + 1
         reader.line += unread_bytes.count(b"\n")
         reason = f"a record that does not end within {len(unread_bytes) >> 20} MiB"
-        text = hidden(unread_bytes[:200]).decode("utf-8", "backslashreplace")
+        text = mask_secrets(unread_bytes[:200]).decode("utf-8", "backslashreplace")
         return self._refusal(source.number, line, reason, text)
 
     def _add_events(self, events: Sequence[e.Event], kind: str) -> None:
@@ -416,12 +416,12 @@ class _Import:
         state = json.dumps(reader.state(), separators=(",", ":"))
         event = e.SourceRead(
             self._now, "read", f"{source.number}:{reader.line}", source.number, candidate.path, prefix.offset,
-            reader.line, len(head_bytes), head_digest(head_bytes), prefix.hex, state, unread_bytes,
+            reader.line, len(head_bytes), head_digest(head_bytes), prefix.hex_digest, state, unread_bytes,
         )  # fmt: skip
         counts = self.result.counts[candidate.kind]
         counts.lines += event.lines - (old.lines if old is not None else 0)
         counts.bytes += event.offset - (old.offset if old is not None else 0)
-        source.take(event)
+        source.fold_read(event)
         self._batch.append(event)
         self.flush()
 

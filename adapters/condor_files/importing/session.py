@@ -47,7 +47,7 @@ class ImportSession:
     def _lock(self, stack: ExitStack) -> None:
         lock = WriterLock(self.url)
         try:
-            is_taken = lock.take()
+            is_taken = lock.try_acquire()
         except OSError as error:
             cause = f"{error.strerror}: {error.filename}"
             raise LogUnavailable(f"cannot create a log at {safe_url(self.url)}: {cause}") from None

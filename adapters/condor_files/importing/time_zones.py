@@ -79,7 +79,7 @@ class ZoneSigns:
         self._local: dict[Thing, set[datetime]] = {}
         self._epochs: dict[Thing, set[int]] = {}
 
-    def take(self, data: bytes, modified: float) -> None:
+    def scan_file_start(self, data: bytes, modified: float) -> None:
         """Process the start of a file. ``modified`` (seconds) determines the year of times without one."""
         year = datetime.fromtimestamp(modified, UTC).year
         for header in _HEADER.finditer(data):

@@ -26,14 +26,14 @@ from attrs import asdict, define
 from ....domain.errors import PoolbookError
 from ....domain.ports.log import LogPosition
 from ....domain.ports.world import How
-from ...sockets import Lines, connect, make_private
+from ...sockets import JsonLineConnection, connect, make_private
 from .activation import REPORTS, Chirped, Exited, Failed, LaunchRequest, Lost, Report, Running, Started, Transferring
 
 Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed | Lost
 
 _VERSION = 3
 _HOWS = get_args(How)
-PROGRAM = Path(__file__).parent / "supervisor" / "run.py"
+PROGRAM = Path(__file__).parent / "supervisor" / "launch_program.py"
 _CONNECT_S = 15.0  #: how long to wait for a supervisor: it may be busy killing its predecessor's jobs
 _AGAIN_S = 0.01
 _TRIES = 5  #: how often a supervisor may disconnect during the handshake before it counts as broken
@@ -69,7 +69,7 @@ class Supervisor:
     def __init__(self, folder: Path, log: str = "") -> None:
         self._folder = folder.absolute()
         self._log_id = log
-        self._lines: Lines | None = None
+        self._lines: JsonLineConnection | None = None
         self._messages: deque[dict[str, Any]] = deque()
         self._reports: deque[Report] = deque()
         self._begun: dict[str, _OpenActivation] = {}
@@ -86,7 +86,7 @@ class Supervisor:
         of them starts. If the supervisor dies meanwhile, ``poll`` resumes with a new one."""
         new_activations = [activation for activation in activations if activation.key not in self._begun]
         known = [activation for activation in activations if activation.key in self._begun]
-        self._connected()
+        self._ensure_connected()
         self._begun.update((activation.key, _OpenActivation(activation, False)) for activation in new_activations)
         try:
             self._send([_start(activation, self.name(activation.key)) for activation in [*new_activations, *known]])
@@ -106,7 +106,7 @@ class Supervisor:
     def poll(self, timeout: float) -> list[Report]:
         """Return the reports since the last call; wait up to ``timeout`` seconds for the first (below 0: forever)."""
         if not self._reports:
-            self._connected()
+            self._ensure_connected()
             self._poll.poll(None if timeout < 0 else timeout)
         self._receive()
         reports = list(self._reports)
@@ -125,7 +125,7 @@ class Supervisor:
         if names:
             self._send([{"do": "acknowledge", "keys": names}])
 
-    def claimed(self) -> frozenset[str]:
+    def claimed_keys(self) -> frozenset[str]:
         """Return every activation of the log: running, or ended and not acknowledged."""
         folder = self._folder / "claims"
         return frozenset(filter(None, map(self._key, os.listdir(folder)))) if folder.is_dir() else frozenset()
@@ -161,7 +161,7 @@ class Supervisor:
 
     # The connection.
 
-    def _connected(self) -> Lines:
+    def _ensure_connected(self) -> JsonLineConnection:
         if self._replaced:
             problem = f"another process now uses the supervisor in {self._folder}"
             raise ReplacedError(f"{problem}: only one pool may serve a log")
@@ -174,7 +174,7 @@ class Supervisor:
             except ConnectionError:
                 self._disconnect()
         if self._lines is None:
-            raise SupervisorError(f"the supervisor in {self._folder} disconnects immediately{self._tail()}")
+            raise SupervisorError(f"the supervisor in {self._folder} disconnects immediately{self._log_tail()}")
         return self._lines
 
     def _connect(self) -> None:
@@ -186,7 +186,9 @@ class Supervisor:
                 break
             except (FileNotFoundError, ConnectionError) as error:
                 if time.monotonic() > deadline:
-                    raise SupervisorError(f"no supervisor answers in {self._folder}: {error}{self._tail()}") from None
+                    raise SupervisorError(
+                        f"no supervisor answers in {self._folder}: {error}{self._log_tail()}"
+                    ) from None
             except OSError as error:
                 problem = f"no supervisor can be reached in {self._folder}: {error}"
                 raise SupervisorError(f"{problem}; you must own this directory") from error
@@ -195,7 +197,7 @@ class Supervisor:
             self._launch()
             is_launched = True
         self._messages.clear()
-        self._lines = Lines(connection)
+        self._lines = JsonLineConnection(connection)
         self._poll.register(connection, select.EPOLLIN)
 
     def _launch(self) -> None:
@@ -220,7 +222,7 @@ class Supervisor:
             raise SupervisorError(f"no supervisor can be started in {self._folder}: {error}") from error
         if completed.returncode != 0:
             output = completed.stdout.decode(errors="replace").strip()
-            reason = f": {output}" if output else f", which exited with code {completed.returncode}{self._tail()}"
+            reason = f": {output}" if output else f", which exited with code {completed.returncode}{self._log_tail()}"
             raise SupervisorError(f"no supervisor can be started in {self._folder}{reason}")
 
     def _open_log(self) -> int:
@@ -231,7 +233,7 @@ class Supervisor:
         except OSError:
             return os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
 
-    def _tail(self) -> str:
+    def _log_tail(self) -> str:
         try:
             text = (self._folder / "supervisor.log").read_text(errors="replace").strip()
         except OSError:
@@ -256,13 +258,13 @@ class Supervisor:
                 continue  # the job's end was reported before the answer
             if isinstance(known_job, Running):
                 if not begun_activation.started:
-                    self._take(Started(key, known_job.pid, known_job.at, known_job.moves))
+                    self._add_report(Started(key, known_job.pid, known_job.at, known_job.moves))
                 if known_job.writes:
-                    self._take(Chirped(key, known_job.writes))
+                    self._add_report(Chirped(key, known_job.writes))
             elif known_job != "unknown":
-                self._take(known_job)
+                self._add_report(known_job)
             elif begun_activation.activation is None or begun_activation.started:
-                self._take(Lost(key, "another process removed its claim", time.time_ns() // 1000))
+                self._add_report(Lost(key, "another process removed its claim", time.time_ns() // 1000))
             else:
                 to_repeat.append(_start(begun_activation.activation, self.name(key)))
         self._write(to_repeat)
@@ -277,7 +279,7 @@ class Supervisor:
 
     def _send(self, messages: list[dict[str, Any]]) -> None:
         while True:
-            self._connected()
+            self._ensure_connected()
             try:
                 self._write(messages)
                 return
@@ -292,7 +294,7 @@ class Supervisor:
 
     def _ask(self, keys: Sequence[str]) -> dict[str, Known]:
         while True:
-            self._connected()
+            self._ensure_connected()
             try:
                 return self._ask_once(keys)
             except ConnectionError:
@@ -311,7 +313,7 @@ class Supervisor:
                 message = self._messages.popleft()
                 if message["say"] == name:
                     return message
-                self._hear(message)
+                self._handle_message(message)
             self._read(0)
 
     def _receive(self) -> None:
@@ -323,24 +325,24 @@ class Supervisor:
             return
         except ConnectionError:
             self._disconnect()
-            self._connected()
+            self._ensure_connected()
         self._hear_all()
 
     def _hear_all(self) -> None:
         while self._messages:
-            self._hear(self._messages.popleft())
+            self._handle_message(self._messages.popleft())
 
     def _read(self, flags: int) -> None:
         assert self._lines is not None
         self._messages.extend(map(json.loads, self._lines.receive(flags)))
 
-    def _hear(self, message: Mapping[str, Any]) -> None:
+    def _handle_message(self, message: Mapping[str, Any]) -> None:
         if message["say"] == "replaced":
             self._replaced = True
         elif message["say"] in REPORTS and (key := self._key(message["key"])) is not None:
-            self._take(_report(message, key))
+            self._add_report(_report(message, key))
 
-    def _take(self, report: Any) -> None:
+    def _add_report(self, report: Any) -> None:
         if isinstance(report, Started) and report.key in self._begun:
             self._begun[report.key].started = True
         elif isinstance(report, Exited | Failed | Lost):

@@ -25,7 +25,7 @@ Numbers = tuple[int, int]
 NOTHING_MOVED: Numbers = (0, 0)
 
 
-def stamps(zone: tzinfo | None = None) -> Stamp:
+def stamp_formatter(zone: tzinfo | None = None) -> Stamp:
     """Return a formatter of ISO dates with seconds in `zone`; None: in this process's local time, as HTCondor does."""
     last_stamp: tuple[int, str] = (-1, "")
 
@@ -52,7 +52,7 @@ def header_parts(number: int, cluster: int, stamp: str) -> tuple[str, str]:
 # Bodies: everything between the header and the closing line. The number is the event's.
 
 
-def submitted(host: str, notes: Iterable[str], warning: str = "") -> str:
+def submitted_text(host: str, notes: Iterable[str], warning: str = "") -> str:
     """Return the text of event 000. A warning's lines are escaped, so that none of them can end the event."""
     lines = "".join(f"    {one_line(note)[:NOTE_LENGTH]}\n" for note in notes)
     if warning:
@@ -81,7 +81,7 @@ def factory_resumed(reason: str) -> str:
     return f"Job Materialization Resumed\n{_line('', reason)}"
 
 
-def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
+def executing_text(host: str, slot: str, properties: Mapping[str, str]) -> str:
     """Return the text of event 001. ``properties``: expressions by attribute. An empty ``slot`` is the access point."""
     if not slot:
         return f"Job executing on host: {host}\n"
@@ -89,7 +89,9 @@ def executing(host: str, slot: str, properties: Mapping[str, str]) -> str:
     return f"Job executing on host: {host}\n\tSlotName: {slot}\n{lines}"
 
 
-def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str, moved: Numbers = NOTHING_MOVED) -> str:
+def evicted_text(
+    code: int, subcode: int, reason: str, usage: Numbers, table: str, moved: Numbers = NOTHING_MOVED
+) -> str:
     """Return the text of event 004 for an evicted job."""
     code_text = f" Code {code} Subcode {subcode}" if code else ""
     return (
@@ -98,7 +100,7 @@ def evicted(code: int, subcode: int, reason: str, usage: Numbers, table: str, mo
     )
 
 
-def requeued(ending_text: str, reason: str, usage: Numbers, moved_bytes: Numbers = NOTHING_MOVED) -> str:
+def requeued_text(ending_text: str, reason: str, usage: Numbers, moved_bytes: Numbers = NOTHING_MOVED) -> str:
     """Return the text of event 004 for a job that exited and will run again."""
     return (
         f"Job was evicted.\n\t(0) Job terminated and was requeued\n{_usage(('Run', usage))}{_bytes('Run', moved_bytes)}"
@@ -106,7 +108,7 @@ def requeued(ending_text: str, reason: str, usage: Numbers, moved_bytes: Numbers
     )
 
 
-def terminated(
+def terminated_text(
     ending_text: str,
     usage: Numbers,
     total: Numbers,
@@ -150,12 +152,12 @@ def image_size(image: int, resident: int) -> str:
     )
 
 
-def aborted(reason: str) -> str:
+def aborted_text(reason: str) -> str:
     """Return the text of event 009 (removed)."""
     return f"Job was aborted.\n{_line('', reason)}"
 
 
-def suspended(processes: int) -> str:
+def suspended_text(processes: int) -> str:
     """Return the text of event 010."""
     return f"Job was suspended.\n\tNumber of processes actually suspended: {processes}\n"
 
@@ -163,12 +165,12 @@ def suspended(processes: int) -> str:
 UNSUSPENDED = "Job was unsuspended.\n"  #: 011
 
 
-def held(reason: str, code: int, subcode: int) -> str:
+def held_text(reason: str, code: int, subcode: int) -> str:
     """Return the text of event 012."""
     return f"Job was held.\n\t{one_line(reason) or 'Reason unspecified'}\n\tCode {code} Subcode {subcode}\n"
 
 
-def released(reason: str) -> str:
+def released_text(reason: str) -> str:
     """Return the text of event 013."""
     return f"Job was released.\n{_line('', reason)}"
 
@@ -184,7 +186,7 @@ def reconnect_failed(slot: str, reason: str) -> str:
     return f"Job reconnection failed\n    {one_line(reason)}\n    Can not reconnect to {slot}, rescheduling job\n"
 
 
-def generic(note: str) -> str:
+def generic_text(note: str) -> str:
     """Return the text of event 008, which contains any text."""
     return f"{one_line(note)}\n"
 
@@ -250,7 +252,7 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{value:.2f}"
 
 
-def resources(rows: Iterable[Resource]) -> str:
+def partitionable_resources(rows: Iterable[Resource]) -> str:
     """Return the table "Partitionable Resources" of events 004 and 005. In a column with a fraction, whole numbers are
     padded so that the units align."""
     rows = sorted(rows, key=lambda row: row.name.lower())

@@ -58,7 +58,7 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
     try:
         fd = _open(path)
     except OSError as error:
-        return Loss(count(text), describe_error(error))
+        return Loss(count_events(text), describe_error(error))
     try:
         while unwritten:
             unwritten = unwritten[os.write(fd, unwritten) :]
@@ -66,7 +66,7 @@ def append(path: str, text: bytes, durable: bool = False) -> Loss | None:
             os.fsync(fd)
     except OSError as error:
         written_size = _cut_torn(fd, text[: len(text) - len(unwritten)])
-        return Loss(count(text) - written_size, describe_error(error))
+        return Loss(count_events(text) - written_size, describe_error(error))
     finally:
         os.close(fd)
     return None
@@ -79,17 +79,17 @@ def _cut_torn(fd: int, written_text: bytes) -> int:
     end = os.lseek(fd, 0, os.SEEK_CUR)
     if torn_size and os.fstat(fd).st_size == end:
         os.ftruncate(fd, end - torn_size)
-    return count(written_text)
+    return count_events(written_text)
 
 
-def count(text: bytes) -> int:
+def count_events(text: bytes) -> int:
     return text.count(_DOTS)
 
 
 _DOTS = b"\n" + END.encode()
 
 
-def events(text: bytes) -> Iterator[bytes]:
+def split_events(text: bytes) -> Iterator[bytes]:
     """Yield the events of `text`, each with its closing line; the last one may be incomplete."""
     start = 0
     while start < len(text):
@@ -116,14 +116,14 @@ def missing_part(path: str, since: int, text: bytes) -> bytes:
     if tail_text == text:
         return b""
     done_count = at = 0
-    for event in events(text):
+    for event in split_events(text):
         place = at if tail_text.startswith(event, at) else tail_text.find(event, at)
         if place < 0:
             break
         at = place + len(event)
         done_count += len(event)
     missing_text = text[done_count:]
-    return missing_text[_torn_length(tail_text[at:], next(events(missing_text), b"")) :]
+    return missing_text[_torn_length(tail_text[at:], next(split_events(missing_text), b"")) :]
 
 
 def _torn_length(tail: bytes, event: bytes) -> int:

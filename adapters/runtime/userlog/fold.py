@@ -38,8 +38,8 @@ from .logged_clusters import (
     contains_proc,
     listed_names,
     local_place,
-    place,
     resource_table,
+    run_place,
     without_procs,
 )
 
@@ -68,7 +68,7 @@ class UserLogs:
 
     def __init__(self, stamp: event_text.Stamp | None = None) -> None:
         self.position = 0  #: the position of the last event that was folded
-        self._stamp = stamp or event_text.stamps()
+        self._stamp = stamp or event_text.stamp_formatter()
         self._host = address("localhost")
         self._dialect = ""
         self._hosts: dict[str, str] = {}
@@ -123,7 +123,7 @@ class UserLogs:
         self._machines.pop(event.machine, None)
 
     def on_slot(self, event: e.SlotCreated) -> None:
-        self._places[event.slot] = place(event.slot, event.machine, event.ad)
+        self._places[event.slot] = run_place(event.slot, event.machine, event.ad)
 
     def on_slot_changed(self, event: e.SlotAdChanged) -> None:
         known_place = self._places.get(event.slot)
@@ -153,7 +153,7 @@ class UserLogs:
         warning = f"{warning_heading(self._dialect)} {warnings}" if warnings else ""
 
         def body(proc: int) -> str:
-            return event_text.submitted(self._host, cluster.notes(proc), warning)
+            return event_text.submitted_text(self._host, cluster.submit_notes(proc), warning)
 
         if event.factory:
             yield cluster, FACTORY, CLUSTER_SUBMIT, event_text.cluster_submitted(self._host)
@@ -168,7 +168,7 @@ class UserLogs:
         cluster.made = event.procs[-1][1] + 1
 
         def body(proc: int) -> str:
-            return event_text.submitted(self._host, cluster.notes(proc))
+            return event_text.submitted_text(self._host, cluster.submit_notes(proc))
 
         yield cluster, event.procs, SUBMIT, body(event.procs[0][0]) if cluster.has_uniform_notes() else body
 
@@ -239,7 +239,7 @@ class UserLogs:
         if cluster is None:
             return
         if event.number:
-            yield from self._chirped(cluster, event)
+            yield from self._chirp_entries(cluster, event)
         priority_after = "" if event.number else event.changes.get(PRIORITY, "")
         if priority_after:
             is_alike = cluster.alike(PRIORITY)
@@ -252,14 +252,14 @@ class UserLogs:
             yield cluster, event.procs, ATTRIBUTE, body(0) if is_alike else body
         cluster.edit(event.procs, event.changes)
 
-    def _chirped(self, cluster: LoggedCluster, event: e.JobsEdited) -> Iterator[Entry]:
+    def _chirp_entries(self, cluster: LoggedCluster, event: e.JobsEdited) -> Iterator[Entry]:
         """Yield the events for the attributes that a job set. Like HTCondor, log immediate but not delayed updates."""
         for name, text in event.changes.items():
             if name not in event.delayed:
                 body = event_text.attribute_changed(name, event.before.get(name, ""), text)
                 yield cluster, event.procs, ATTRIBUTE, body
         for note in event.notes:
-            yield cluster, event.procs, GENERIC, event_text.generic(note)
+            yield cluster, event.procs, GENERIC, event_text.generic_text(note)
 
     def on_activated(self, event: e.JobActivated) -> None:
         cluster = self._clusters.get(event.cluster)
@@ -267,30 +267,30 @@ class UserLogs:
             where = self._places.get(event.slot) or local_place(event.slot)
             host = self._hosts.get(where.machine) or (address(where.machine) if where.machine else self._host)
             run = LoggedRun(where, host, event.at, deferred=bool(event.deferred))
-            names = listed_names(cluster.string(event.proc, "UserLogExecuteEventAttrs")) if where.machine else []
+            names = listed_names(cluster.string_value(event.proc, "UserLogExecuteEventAttrs")) if where.machine else []
             if names:
                 run.asked = attributes_of(where, self._machines.get(where.machine, {}), names)
             self._runs[event.cluster, event.proc] = run
             cluster.running.add(event.proc)
 
-    def _running(self, event: _OfARun) -> LoggedRun | None:
+    def _current_run(self, event: _OfARun) -> LoggedRun | None:
         return self._runs.get((event.cluster, event.proc))
 
     def on_executing(self, event: e.JobExecuting) -> Iterator[Entry]:
-        run = self._running(event)
+        run = self._current_run(event)
         if run is not None:
             run.executing = event.at
-            yield self._entry(event, EXECUTE, _began(run, event.scratch))
+            yield self._entry(event, EXECUTE, _execution_text(run, event.scratch))
             if run.suspended:
-                yield self._entry(event, SUSPEND, event_text.suspended(PROCESSES))
+                yield self._entry(event, SUSPEND, event_text.suspended_text(PROCESSES))
 
     def on_transfer_began(self, event: e.JobTransferBegan) -> Iterator[Entry]:
-        run = self._running(event)
+        run = self._current_run(event)
         if run is not None:
             yield self._entry(event, TRANSFER, event_text.transfer_began(event.way, run.host))
 
     def on_transfer_ended(self, event: e.JobTransferEnded) -> Iterator[Entry]:
-        run = self._running(event)
+        run = self._current_run(event)
         if run is None:
             return
         if not event.failed and event.way != "checkpoint":
@@ -303,14 +303,16 @@ class UserLogs:
         return self._clusters[event.cluster], ((event.proc, event.proc),), number, body
 
     def on_measured(self, event: e.JobMeasured) -> Iterator[Entry]:
-        run = self._running(event)
+        run = self._current_run(event)
         if run is None:
             return
         run.resident, run.disk = max(run.resident, event.resident), event.disk
         if run.executing is not None:
-            yield from self._sized(event, run, event.image, event.resident)
+            yield from self._size_entries(event, run, event.image, event.resident)
 
-    def _sized(self, event: e.JobMeasured | e.JobExited, run: LoggedRun, image: int, resident: int) -> Iterator[Entry]:
+    def _size_entries(
+        self, event: e.JobMeasured | e.JobExited, run: LoggedRun, image: int, resident: int
+    ) -> Iterator[Entry]:
         if not run.place.machine:
             return
         new_sizes = self._clusters[event.cluster].update_sizes(event.proc, image, resident)
@@ -318,7 +320,7 @@ class UserLogs:
             yield self._entry(event, IMAGE_SIZE, event_text.image_size(*new_sizes))
 
     def on_signalled(self, event: e.JobSignalled) -> Iterator[Entry]:
-        run = self._running(event)
+        run = self._current_run(event)
         if run is None:
             return
         policy = _vacate_of(event.vacated)
@@ -337,21 +339,21 @@ class UserLogs:
         cluster.running.discard(event.proc)
         usage = (event.user_cpu, event.system_cpu)
         total = cluster.add_usage(event.proc, usage)
-        total_moved = cluster.move(event.proc, run.moved)
+        total_moved = cluster.add_transferred_bytes(event.proc, run.moved)
         if event.outcome == "exited" and run.executing is None:
             run.executing = event.at
-            yield self._entry(event, EXECUTE, _began(run, ""))
+            yield self._entry(event, EXECUTE, _execution_text(run, ""))
         if failed_to_start(event):
-            yield self._entry(event, EXECUTE, _began(run, ""))
+            yield self._entry(event, EXECUTE, _execution_text(run, ""))
         resident = max(run.resident, event.resident)
         if run.executing is not None and resident:
-            yield from self._sized(event, run, 0, resident)
+            yield from self._size_entries(event, run, 0, resident)
         if event.outcome == "exited" and event.row == "remove":
-            yield self._entry(event, ABORT, event_text.aborted(unquoted(event.changes.get("RemoveReason", ""))))
+            yield self._entry(event, ABORT, event_text.aborted_text(unquoted(event.changes.get("RemoveReason", ""))))
         elif event.outcome == "exited" and event.row in ("complete", "requeue"):
-            yield self._entry(event, *_ended(run, cluster, event, (usage, total, total_moved)))
+            yield self._entry(event, *_end_text(run, cluster, event, (usage, total, total_moved)))
         else:
-            for number, body in _interrupted(run, cluster, event, usage):
+            for number, body in _interruption_text(run, cluster, event, usage):
                 yield self._entry(event, number, body)
         for number, body in run.waiting:
             yield self._entry(event, number, body)
@@ -362,26 +364,28 @@ class UserLogs:
 _ENDING = ("Claimed/Retiring", "Preempting/")
 
 
-def _began(run: LoggedRun, scratch: str) -> str:
+def _execution_text(run: LoggedRun, scratch: str) -> str:
     properties = {**run.asked, **run.place.offers}
     if scratch:
         properties["CondorScratchDir"] = quoted(scratch)
-    return event_text.executing(run.host, run.place.slot if run.place.machine else "", properties)
+    return event_text.executing_text(run.host, run.place.slot if run.place.machine else "", properties)
 
 
-def _ended(
+def _end_text(
     run: LoggedRun, cluster: LoggedCluster, event: e.JobExited, numbers: tuple[event_text.Numbers, ...]
 ) -> tuple[int, Body]:
     usage, total, total_moved = numbers
     ending = event_text.ending(event.code, event.signal, unquoted(event.changes.get("JobCoreFileName", "")))
     if event.row == "requeue":
-        return EVICT, event_text.requeued(ending, unquoted(event.changes.get("RequeueReason", "")), usage, run.moved)
-    return TERMINATE, lambda _: event_text.terminated(
+        return EVICT, event_text.requeued_text(
+            ending, unquoted(event.changes.get("RequeueReason", "")), usage, run.moved
+        )
+    return TERMINATE, lambda _: event_text.terminated_text(
         ending, usage, total, resource_table(run, cluster, event), run.moved, total_moved
     )
 
 
-def _interrupted(
+def _interruption_text(
     run: LoggedRun, cluster: LoggedCluster, event: e.JobExited, usage: event_text.Numbers
 ) -> Iterator[tuple[int, Body]]:
     """Yield the events for a job that was evicted, or that its own policy holds when it exits: the error, the eviction,
@@ -390,12 +394,12 @@ def _interrupted(
     hold = _hold_of(event.changes)
     if event.outcome == "exited" or (hold is not None and hold.code in ACCESS_POINT_CODES):
         if hold is not None:
-            yield HOLD, _held(hold)
+            yield HOLD, _hold_text(hold)
         return
     if hold is not None and event.cause == "deferral_missed":
         if not run.place.machine:
-            yield EVICT, lambda _: event_text.evicted(0, 0, "", usage, resource_table(run, cluster, event))
-        yield HOLD, _held(hold)
+            yield EVICT, lambda _: event_text.evicted_text(0, 0, "", usage, resource_table(run, cluster, event))
+        yield HOLD, _hold_text(hold)
         return
     if hold is None and run.why == CLAIM_DEACTIVATED:
         return
@@ -412,9 +416,9 @@ def _interrupted(
     if run.executing is not None or run.deferred or hold is not None or transfer_vacate is not None:
         code, subcode, reason = vacate.code, vacate.subcode, vacate.reason
         table = partial(resource_table, run, cluster, event)
-        yield EVICT, lambda _: event_text.evicted(code, subcode, reason, usage, table(), run.moved)
+        yield EVICT, lambda _: event_text.evicted_text(code, subcode, reason, usage, table(), run.moved)
     if hold is not None:
-        yield HOLD, _held(hold)
+        yield HOLD, _hold_text(hold)
 
 
 def _vacate_before_hold(event: e.JobExited) -> StopReason | None:
@@ -438,8 +442,8 @@ def _why_in(changes: e.Ad, name: str) -> StopReason:
     return StopReason(code, subcode, unquoted(changes[name]))
 
 
-def _held(hold: StopReason) -> str:
-    return event_text.held(hold.reason, hold.code, hold.subcode)
+def _hold_text(hold: StopReason) -> str:
+    return event_text.held_text(hold.reason, hold.code, hold.subcode)
 
 
 def _requested_by_user(event: e.JobsTransitioned) -> StopReason | None:
@@ -450,13 +454,13 @@ def _requested_by_user(event: e.JobsTransitioned) -> StopReason | None:
 
 
 # The effect of a job transition on a user log.
-_HOLDS = HOLD, lambda changes: _held(_hold_of(changes) or StopReason(0, 0, ""))
+_HOLDS = HOLD, lambda changes: _hold_text(_hold_of(changes) or StopReason(0, 0, ""))
 _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
     "hold": _HOLDS,
     "hold_again": _HOLDS,
-    "release": (RELEASE, lambda changes: event_text.released(unquoted(changes.get("ReleaseReason", "")))),
-    "remove": (ABORT, lambda changes: event_text.aborted(unquoted(changes.get("RemoveReason", "")))),
-    "suspend": (SUSPEND, lambda changes: event_text.suspended(PROCESSES)),
+    "release": (RELEASE, lambda changes: event_text.released_text(unquoted(changes.get("ReleaseReason", "")))),
+    "remove": (ABORT, lambda changes: event_text.aborted_text(unquoted(changes.get("RemoveReason", "")))),
+    "suspend": (SUSPEND, lambda changes: event_text.suspended_text(PROCESSES)),
     "continue": (UNSUSPEND, lambda changes: event_text.UNSUSPENDED),
 }
 

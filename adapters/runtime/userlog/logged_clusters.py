@@ -15,12 +15,12 @@ from attrs import define, field, frozen
 from ....domain.classad import ERROR, UNDEFINED, EvaluationError, unparse
 from ....domain.classad.tree import Literal
 from ....domain.events import Ad, ClusterSubmitted, JobExited, Procs
-from ....domain.state.caches import ad_of
+from ....domain.state.caches import ad_from_attributes
 from ....domain.state.job_ad import failed_to_start, parse_int, unquoted
 from ....domain.state.proc_ads import Variants
 from ....domain.state_machines.hold_codes import StopReason
 from ....domain.units import SECOND
-from .event_text import Numbers, Resource, megabytes, number, resources
+from .event_text import Numbers, Resource, megabytes, number, partitionable_resources
 
 NOWHERE = "/dev/null"
 NOTED = ("DAGNodeName", "JobBatchName")
@@ -68,8 +68,8 @@ class LoggedCluster:
 
     def _path(self, proc: int) -> str:
         """Return the attribute UserLog, relative to Iwd. Source: the manual's "Job ClassAd Attributes"."""
-        log = self.string(proc, "UserLog")
-        path = os.path.normpath(os.path.join(self.string(proc, "Iwd"), log)) if log else ""
+        log = self.string_value(proc, "UserLog")
+        path = os.path.normpath(os.path.join(self.string_value(proc, "Iwd"), log)) if log else ""
         return "" if path == NOWHERE else path
 
     def value(self, proc: int, name: str) -> str:
@@ -79,10 +79,10 @@ class LoggedCluster:
                 return changes[name]
         spelling = self._spelled.get(name.lower(), name)
         if spelling in self.variants.names:
-            return self.variants.of(proc)[spelling]
+            return self.variants.attributes_of_proc(proc)[spelling]
         return self.ad.get(spelling, "")
 
-    def string(self, proc: int, name: str) -> str:
+    def string_value(self, proc: int, name: str) -> str:
         """Return the value of a string attribute, or an empty string if the value is not a string."""
         text = self.value(proc, name)
         return unquoted(text) if text.startswith('"') else ""
@@ -98,7 +98,7 @@ class LoggedCluster:
         self._edits = [e for e in self._edits if e[0] != procs or not e[1].keys() <= changes.keys()]
         self._edits.append((procs, changes))
 
-    def requested(self, proc: int, resource: str) -> str:
+    def requested_amount(self, proc: int, resource: str) -> str:
         """Return the job's request for a resource: Request* evaluated in the job's own ad, or an empty string if the
         result is not a number."""
         name = f"Request{resource}"
@@ -106,7 +106,7 @@ class LoggedCluster:
         if not text or text.isdigit():
             return text
         try:
-            value = ad_of(self._job_ad(proc)).eval(name)
+            value = ad_from_attributes(self._job_ad(proc)).eval(name)
         except EvaluationError:
             return ""
         return number(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
@@ -115,20 +115,20 @@ class LoggedCluster:
         """Return True if event 000 is the same for all jobs."""
         return self.alike(*NOTES, ASKED) and not self.value(0, ASKED)
 
-    def notes(self, proc: int) -> list[str]:
+    def submit_notes(self, proc: int) -> list[str]:
         """Return the lines below event 000: the attributes in SubmitEventNotesAttrs, or SubmitEventNotes; then
         SubmitEventUserNotes."""
-        names = listed_names(self.string(proc, ASKED))
+        names = listed_names(self.string_value(proc, ASKED))
         values = self.values(proc, (*names, *NOTED)) if names else {}
         if not names:  # most jobs: every attribute that is set is a string
             values = {name: text for name in NOTED if (text := self.value(proc, name)) and text != "undefined"}
         notes_text = "; ".join(f"{name} = {text}" for name, text in values.items())
-        first_note = f"[ {notes_text} ]" if notes_text else self.string(proc, "SubmitEventNotes")
-        return [note for note in (first_note, self.string(proc, "SubmitEventUserNotes")) if note]
+        first_note = f"[ {notes_text} ]" if notes_text else self.string_value(proc, "SubmitEventNotes")
+        return [note for note in (first_note, self.string_value(proc, "SubmitEventUserNotes")) if note]
 
     def values(self, proc: int, names: Sequence[str]) -> Ad:
         """Return the values of a job's attributes as texts, without undefined values and errors."""
-        ad, values = ad_of(self._job_ad(proc)), Ad()
+        ad, values = ad_from_attributes(self._job_ad(proc)), Ad()
         for name in names:
             try:
                 value = ad.eval(name)
@@ -139,7 +139,7 @@ class LoggedCluster:
         return values
 
     def _job_ad(self, proc: int) -> Ad:
-        ad = {**self.ad, **self.variants.of(proc)}
+        ad = {**self.ad, **self.variants.attributes_of_proc(proc)}
         for procs, changes in self._edits:
             if contains_proc(procs, proc):
                 ad.update(changes)
@@ -159,7 +159,7 @@ class LoggedCluster:
         """Add a run's CPU times to those of the job's earlier runs; return the sum."""
         return _add(self.spent, proc, usage)
 
-    def move(self, proc: int, moved_bytes: Numbers) -> Numbers:
+    def add_transferred_bytes(self, proc: int, moved_bytes: Numbers) -> Numbers:
         """Add a run's transferred bytes to those of the job's earlier runs; return the sum."""
         return _add(self.moved, proc, moved_bytes)
 
@@ -218,7 +218,7 @@ class Place:
     ad: Mapping[str, str] = field(factory=dict)  #: the attributes in the slot's own ad
 
 
-def place(slot: str, machine: str, ad: Ad) -> Place:
+def run_place(slot: str, machine: str, ad: Ad) -> Place:
     custom_names = [name for name in unquoted(ad.get("MachineResources", "")).replace(",", " ").split() if name in ad]
     names = dict.fromkeys([*COMMON, *(name for name in custom_names if name != "Swap")])
     offers = {name: ad.get(name) or COMMON.get(name, "") for name in names}
@@ -281,13 +281,13 @@ def resource_table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited
     offers, assigned_texts = run.place.offers, run.place.assigned
     rows = []
     for name in {**COMMON, **offers}:
-        requested, offered = cluster.requested(exit_event.proc, name), offers.get(name, "")
+        requested, offered = cluster.requested_amount(exit_event.proc, name), offers.get(name, "")
         rows.append(Resource(name, usage.get(name, ""), requested, offered, assigned_texts.get(name, "")))
     if executed_time is not None:
         rows.append(Resource("TimeExecute", str(executed_time)))
     if executed_time is not None or failed_to_start(exit_event):
         rows.append(Resource("TimeSlotBusy", str(busy_time)))
-    return resources(rows)
+    return partitionable_resources(rows)
 
 
 def _literal(text: str) -> str:

@@ -65,7 +65,7 @@ class ProgressFile:
         self._durable = durable
         self._size = 0
 
-    def read(self) -> UserLogPosition:
+    def read_checkpoint(self) -> UserLogPosition:
         """Return the checkpoint; an empty one if the file does not exist. Remove an incomplete last line. Raise
         `UserLogError` if the folder or file cannot be used, or is not a checkpoint."""
         try:
@@ -148,7 +148,7 @@ class UserLogWriter:
         self._rights_of = rights_of or (lambda owner: nullcontext())
         self._durable = durable
         self._file = ProgressFile(folder, durable)
-        self._progress = self._file.read()
+        self._progress = self._file.read_checkpoint()
 
     @property
     def position(self) -> int:
@@ -200,7 +200,7 @@ class UserLogWriter:
         self._file.save(progress)
         for file, text in texts.items():
             self._append(file, text)
-        self._done()
+        self._save_checkpoint()
 
     def _texts(self, events: Iterable[tuple[int, Event]]) -> dict[LogFile, bytes]:
         parts: dict[LogFile, list[str]] = {}
@@ -222,7 +222,7 @@ class UserLogWriter:
             with self._rights_of(file.owner):
                 loss = files.append(path, text, self._durable) if text else None
         except OSError as error:
-            loss = files.Loss(files.count(text), files.describe_error(error))
+            loss = files.Loss(files.count_events(text), files.describe_error(error))
         if loss is None:
             return
         failure = self._progress.failures.get(path)
@@ -239,9 +239,9 @@ class UserLogWriter:
             except (OSError, ValueError):
                 missing_text = text  # the file cannot be read: appending either reports the reason or succeeds
             self._append(file, missing_text)
-        self._done()
+        self._save_checkpoint()
 
-    def _done(self) -> None:
+    def _save_checkpoint(self) -> None:
         progress = self._progress
         progress.position = progress.until = self.position
         progress.sizes = {}

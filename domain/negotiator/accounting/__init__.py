@@ -116,14 +116,14 @@ def decayed_priority(submitter: SubmitterAccount, at: int, halflife: float) -> f
     return smoothed_priority(submitter.priority, 0.0, max(0, at - submitter.updated), halflife)
 
 
-def _leased(submitter: SubmitterAccount, name: str, now: int) -> float | None:
+def _lease_value(submitter: SubmitterAccount, name: str, now: int) -> float | None:
     lease = submitter.leases.get(name)
     return lease[0] if lease is not None and now < lease[1] else None
 
 
 def priority_factor(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
     """Return the priority factor in force: the leased one, the submitter's own, or that of a new submitter."""
-    leased = _leased(submitter, "factor", now)
+    leased = _lease_value(submitter, "factor", now)
     if leased is not None:
         return leased
     if submitter.factor >= LEAST_FACTOR:
@@ -188,13 +188,13 @@ def effective_priority(submitter: SubmitterAccount, rules: AccountantSettings, n
 
 def floor(submitter: SubmitterAccount, now: int) -> float:
     """Return the cores that the submitter receives before the pie is divided, or 0 for no floor."""
-    leased = _leased(submitter, "floor", now)
+    leased = _lease_value(submitter, "floor", now)
     return submitter.floor if leased is None else leased
 
 
 def ceiling(submitter: SubmitterAccount, now: int) -> float:
     """Return the maximum number of cores for the submitter, or -1 for no ceiling."""
-    leased = _leased(submitter, "ceiling", now)
+    leased = _lease_value(submitter, "ceiling", now)
     return submitter.ceiling if leased is None else leased
 
 

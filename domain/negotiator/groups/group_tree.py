@@ -79,7 +79,7 @@ class GroupNode:
         self.requested -= amounts[-1]
         self.subtree_requested = requested
 
-    def take(self, thousandths: int) -> None:
+    def add_usage(self, thousandths: int) -> None:
         self.used += thousandths
         node: GroupNode | None = self
         while node is not None:

@@ -148,7 +148,7 @@ class RecordedJob:
         return min(account.first for account in self.accounts), max(account.last for account in self.accounts)
 
     @property
-    def reconnected(self) -> bool:
+    def has_reconnected(self) -> bool:
         """Return True if a shadow and its counters were lost. Two logs must agree that a run has no end."""
         logs = [account.is_restarted for account in self.accounts if account.entries]
         return any(account.reconnected for account in self.accounts) or (len(logs) > 1 and all(logs))

@@ -19,7 +19,7 @@ from attrs import Factory, define, evolve, field
 
 from ....domain import events as e
 from ....domain.events.handlers import handlers_of
-from ....domain.imported.packed_ads import plain, select
+from ....domain.imported.packed_ads import select, unquoted
 from ....domain.imported.record_sources import KINDS, place_of
 from ...audit_result import Audit, AuditFinding, Contradiction, SourceValue
 from ..imported_log import Sources, job_of
@@ -92,7 +92,7 @@ class FactAuditor:
 
     # -- Reading -------------------------------------------------------------------------------------------------------
 
-    def take(self, position: int, event: e.Event) -> None:
+    def process_event(self, position: int, event: e.Event) -> None:
         step, place = _STEPS.get(type(event)), place_of(event.stimulus)
         if step is None or place is None:
             return
@@ -136,7 +136,7 @@ class FactAuditor:
                 at = date(ad, "LastUpdate")
                 if at is not None and "Name" in ad:
                     for fact, value in submitter_facts(ad):
-                        self.scratch.add_fact(plain(ad["Name"]), fact, origin._replace(at=at), value)
+                        self.scratch.add_fact(unquoted(ad["Name"]), fact, origin._replace(at=at), value)
 
     def _record_slot_ad(self, ad: Ad, origin: StatementSource) -> None:
         slot, state, activity = (text_of(ad, name) for name in ("Name", "State", "Activity"))
@@ -151,17 +151,17 @@ class FactAuditor:
 
     def on_written(self, event: e.TableWritten, origin: StatementSource, chain: int) -> None:
         source = origin.source
-        self._steps.take(str(source), event)
+        self._steps.check_transaction(str(source), event)
         if event.kind == "queue":
             if source not in self._queues:
                 self._queues[source] = JobQueueFold(
                     partial(self._record_departure, source), partial(self._record_repeated_departure, source)
                 )
-            self._queues[source].take(event, origin.line)
+            self._queues[source].fold_line(event, origin.line)
         else:
             if source not in self._accountants:
                 self._accountants[source] = AccountantFold(partial(self._record_submitter_fact, source))
-            self._accountants[source].take(event, origin.line)
+            self._accountants[source].fold_line(event, origin.line)
 
     def _record_departure(
         self, source: int, cluster: int, proc: int, at: int, line: int, ad: Mapping[str, Any], final: bool
@@ -285,9 +285,9 @@ class FactAuditor:
             ):
                 continue
             jobs = list(recorded_jobs(accounts_of(records, self._gaps)))
-            unpaired.take((cluster, proc), records)
-            statuses.take((cluster, proc), records)
-            copied_ads.take((cluster, proc), records)
+            unpaired.check_job((cluster, proc), records)
+            statuses.check_job((cluster, proc), records)
+            copied_ads.check_job((cluster, proc), records)
             for job in jobs:
                 self._judge(f"{cluster}.{proc}", job)
         self.audit.jobs = dict(sorted((shown_counts + Counter(self.audit.jobs)).items()))
@@ -305,7 +305,7 @@ class FactAuditor:
         self.scratch.close()
 
     def _judge(self, job: str, job_record: RecordedJob) -> None:
-        ignored = COUNTED_BY_SHADOWS if job_record.reconnected else frozenset()
+        ignored = COUNTED_BY_SHADOWS if job_record.has_reconnected else frozenset()
         if was_forgotten := self._may_be_forgotten(job_record):
             ignored |= COUNTED_BY_SHADOWS | KEPT_BY_SCHEDDS
         if self._may_have_stalled(job_record):
@@ -362,7 +362,7 @@ class FactAuditor:
             SourceValue(
                 LETTERS[statement.letter],
                 statement.story_line(self.zone),
-                *self.sources.place(f"{statement.source}:{statement.line}"),
+                *self.sources.location_of(f"{statement.source}:{statement.line}"),
             )
             for statement in statements
         )

@@ -42,7 +42,7 @@ class CopiedAds:
     differing: dict[tuple[str, str], AuditFinding] = field(factory=dict)  #: by the attribute and the copy's location
     _keys: dict[tuple[str, str], str] = field(factory=dict)  #: the key in ``alike`` for copies like this one
 
-    def take(self, job: tuple[int, int], records: Sequence[JobRecord]) -> None:
+    def check_job(self, job: tuple[int, int], records: Sequence[JobRecord]) -> None:
         ads = [(record, json.loads(record.body)) for record in records if record.letter in "HPSAQ"]
         tables = [ad for ad in ads if ad[0].letter == "Q"]
         final_ads = [ad for ad in tables if ad[0].what == "final"]

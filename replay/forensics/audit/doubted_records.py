@@ -28,7 +28,7 @@ class DoubtAuditor:
     audit: Audit
     _displaced_ads: dict[int, list[e.DaemonReported]] = field(factory=dict)
 
-    def take(self, position: int, event: e.Event) -> None:
+    def process_event(self, position: int, event: e.Event) -> None:
         if not isinstance(event, e.DaemonReported) or event.said not in DOUBTS:
             return
         place = place_of(event.stimulus)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Set
 from datetime import tzinfo
 from typing import Final
 
-from ....domain.imported.packed_ads import plain
+from ....domain.imported.packed_ads import unquoted
 from ...audit_result import AuditFinding
 from ...narration.formatting import instant
 from ..imported_log import Sources
@@ -30,10 +30,10 @@ def find_duplicates(scratch: ScratchDatabase, sources: Sources, zone: tzinfo) ->
         _add_end(scratch, letter, sources.chain(source), source, line, ad)
         if ad.get("TerminationPending", "").lower() == "true":
             repeated_ad_places.add((source, line))
-        counts = plain(ad.get("EpochAdType", "EPOCH")) == "EPOCH" if letter == "P" else "JobDuration" in ad
+        counts = unquoted(ad.get("EpochAdType", "EPOCH")) == "EPOCH" if letter == "P" else "JobDuration" in ad
         if counts and begin is not None and until is not None and "PublicClaimId" in ad:
             job = f"{ad.get('ClusterId')}.{ad.get('ProcId')}"
-            scratch.add_run(plain(ad["PublicClaimId"]), letter, begin, until, job, source, line)
+            scratch.add_run(unquoted(ad["PublicClaimId"]), letter, begin, until, job, source, line)
     yield from _repeated_ends(scratch, sources, zone, repeated_ad_places)
     yield from _overlapping_claims(scratch, sources, zone)
 

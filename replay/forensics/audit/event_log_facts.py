@@ -39,8 +39,8 @@ def facts_of_entries(records: Iterable[JobRecord], gaps: Iterable[int] = ()) -> 
             account = JobAccount(None, entry.at, entry.at, log=f"{entry.letter} {entry.chain}")
             logs.append(_EntryFacts(account, origin))
         elif bisect(missing, logs[-1].last) != bisect(missing, entry.order):
-            logs[-1].interrupted()
-        logs[-1].take(number, origin, entry)
+            logs[-1].reset_run()
+        logs[-1].add_entry(number, origin, entry)
     return [log.finished_account() for log in logs]
 
 
@@ -156,7 +156,7 @@ class _EntryFacts:
     is_running: bool = False  #: a run has started, and no entry shows its end
     closing_entry: tuple[str, StatementSource, dict[str, str]] | None = None
 
-    def take(self, number: int, origin: StatementSource, entry: JobRecord) -> None:
+    def add_entry(self, number: int, origin: StatementSource, entry: JobRecord) -> None:
         self.place, self.last = origin, entry.order
         self.account.first, self.account.last = min(self.account.first, entry.at), max(self.account.last, entry.at)
         facts = job_event_log.facts(number, entry.body)
@@ -164,18 +164,18 @@ class _EntryFacts:
         if number in _ON_ENTRY:
             _ON_ENTRY[number](self, origin, facts)
 
-    def interrupted(self) -> None:
+    def reset_run(self) -> None:
         """Reset the current run and hold: records are missing before the next entry, so either may have ended."""
         self.seamless = False
         self.run = None
         self.is_troubled = self.is_running = False
 
-    def submitted(self, origin: StatementSource, facts: dict[str, str]) -> None:
+    def add_submission(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.account.submitted = origin.at
         self.account.address = facts.get("host", "").partition("?")[0]
         self.account.statements.append(origin.value_statement("submitted", origin.at))
 
-    def executing(self, origin: StatementSource, facts: dict[str, str]) -> None:
+    def add_execution(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.starts += 1
         self.account.is_restarted |= self.is_running
         self.is_troubled, self.is_running = False, True
@@ -188,10 +188,10 @@ class _EntryFacts:
         """Note that no entry will show the run's end and usage to the second."""
         self.is_troubled, self.is_running = True, False
 
-    def reconnecting(self, origin: StatementSource, facts: dict[str, str]) -> None:
+    def add_reconnection(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.is_troubled = self.account.reconnected = True
 
-    def over(self, origin: StatementSource, facts: dict[str, str]) -> None:
+    def add_run_end(self, origin: StatementSource, facts: dict[str, str]) -> None:
         """Record the end of a run, from an entry 004 or 005."""
         self.evicted_to_hold = 0 < int(facts.get("reason_code", 0)) < FIRST_VACATE_CODE
         run = self.run
@@ -217,16 +217,16 @@ class _EntryFacts:
             if word in facts and facts["words"].startswith("Job terminated"):
                 run.statements.append(origin.text_statement("exit", f"{word} {facts[word]}"))
 
-    def completed(self, origin: StatementSource, facts: dict[str, str]) -> None:
-        self.over(origin, facts)
+    def add_completion(self, origin: StatementSource, facts: dict[str, str]) -> None:
+        self.add_run_end(origin, facts)
         self.closing_entry = ("completed", origin, facts)
 
-    def removed(self, origin: StatementSource, facts: dict[str, str]) -> None:
+    def add_removal(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.run, self.is_running = None, False
         self.account.hides_hold |= self.hold_entry is None and self.evicted_to_hold
         self.closing_entry = ("removed", origin, facts)
 
-    def held(self, origin: StatementSource, facts: dict[str, str]) -> None:
+    def add_hold(self, origin: StatementSource, facts: dict[str, str]) -> None:
         evicted_to_hold, self.is_running, self.evicted_to_hold = self.evicted_to_hold, False, False
         if self.hold_entry is not None and origin.at - self.hold_entry[0] < SECOND and self.hold_entry[1] == facts:
             return  # both the schedd and the shadow logged this hold
@@ -236,7 +236,7 @@ class _EntryFacts:
             self.numbered.append(origin.text_statement("hold", facts.get("code", "0"), self.holds))
         self.counted_twice += evicted_to_hold
 
-    def released(self, origin: StatementSource, facts: dict[str, str]) -> None:
+    def add_release(self, origin: StatementSource, facts: dict[str, str]) -> None:
         self.account.hides_hold |= self.hold_entry is None and (self.is_running or self.evicted_to_hold)
         self.hold_entry = None
 
@@ -263,17 +263,17 @@ class _EntryFacts:
 
 
 _ON_ENTRY = {
-    0: _EntryFacts.submitted,
-    1: _EntryFacts.executing,
-    4: _EntryFacts.over,
-    5: _EntryFacts.completed,
+    0: _EntryFacts.add_submission,
+    1: _EntryFacts.add_execution,
+    4: _EntryFacts.add_run_end,
+    5: _EntryFacts.add_completion,
     7: _EntryFacts.note_trouble,
-    9: _EntryFacts.removed,
-    12: _EntryFacts.held,
-    13: _EntryFacts.released,
+    9: _EntryFacts.add_removal,
+    12: _EntryFacts.add_hold,
+    13: _EntryFacts.add_release,
     21: _EntryFacts.note_trouble,
-    22: _EntryFacts.reconnecting,
-    23: _EntryFacts.reconnecting,
-    24: _EntryFacts.reconnecting,
+    22: _EntryFacts.add_reconnection,
+    23: _EntryFacts.add_reconnection,
+    24: _EntryFacts.add_reconnection,
 }
 ENTRIES: Final = frozenset(_ON_ENTRY) | {6}

@@ -137,7 +137,7 @@ class EventLogAuditor:
     _chain_of: dict[int, _EventLog] = field(factory=dict)
     _ads: HistoryAds = field(factory=lambda: HistoryAds(bytearray()))
 
-    def take(self, position: int, event: e.Event) -> None:
+    def process_event(self, position: int, event: e.Event) -> None:
         kind = type(event)
         if kind is e.JobLogged:
             assert isinstance(event, e.JobLogged)
@@ -150,7 +150,7 @@ class EventLogAuditor:
                 self._follow_entry(log, event)
         elif kind is e.AdsKept:
             assert isinstance(event, e.AdsKept)
-            self._ads.take(event)
+            self._ads.add_ads(event)
         elif kind is e.SourceGap or kind is e.SourceRefused:
             assert isinstance(event, e.SourceGap | e.SourceRefused)
             _reset_coverage(self._log_of(event.source))
@@ -162,7 +162,7 @@ class EventLogAuditor:
             for history in log.lives.values():
                 self._report_unreleased(log, history)
                 self._look_for_lost_entries(log, history)
-            log.parts.report()
+            log.parts.report_deferred()
         self._compare_ends()
         outcomes = [outcome for log in self._chains.values() for outcome in _job_outcomes(log)]
         self.audit.jobs = count_outcomes((*outcomes, *self._ads.outcomes({job for job, *_ in outcomes})))
@@ -203,7 +203,7 @@ class EventLogAuditor:
             before, moved_finding = history.aside
             history.aside = None
             if event.at >= before:
-                log.parts.add(self.audit.violations, moved_finding)
+                log.parts.defer_findings(self.audit.violations, moved_finding)
             return
         above = _last_time(history)
         if event.at < above - ASIDE and not history.free and event.number:
@@ -286,7 +286,7 @@ class EventLogAuditor:
             and number != 13
             and (number or unreleased_finding.at + MINUTE < log.last)
         ):
-            log.parts.add(self.audit.violations, unreleased_finding)
+            log.parts.defer_findings(self.audit.violations, unreleased_finding)
         history.unreleased = None
 
     def _follow_slot(self, log: _EventLog, history: _JobHistory, event: e.JobLogged) -> None:
@@ -314,7 +314,10 @@ class EventLogAuditor:
         """Report two jobs on one slot. It is not known which of them has a wrong slot or time."""
         if log.lives[other_job].free:
             return
-        (file, line), (other_file, other_line) = self.sources.place(stimulus), self.sources.place(history.begun)
+        (file, line), (other_file, other_line) = (
+            self.sources.location_of(stimulus),
+            self.sources.location_of(history.begun),
+        )
         name, other = _name(history.job), _name(other_job)
         text = (
             f"jobs {name} and {other} ran on it at the same time: {name} started at {other_file}:{other_line} "
@@ -324,7 +327,9 @@ class EventLogAuditor:
         slot_twice_finding = finding(self.sources, history.slot, "slot_twice", text, story)
         # A stalled shadow logs the end late; until then, the job appears to run at the same time as the slot's next
         # job.
-        log.parts.add(self.audit.violations if event.at - at > LINGERING else self.audit.noted, slot_twice_finding)
+        log.parts.defer_findings(
+            self.audit.violations if event.at - at > LINGERING else self.audit.noted, slot_twice_finding
+        )
 
     def _compare_ends(self) -> None:
         logged_jobs: list[LoggedJob] = []
@@ -352,7 +357,7 @@ class EventLogAuditor:
                 hosts = frozenset(_access_point(history) for history in log.lives.values()) - {""}
                 spans.append(LogCoverage(number, log.first, log.last, hosts))
         for lost_job, end, at, absent_records in find_lost_ends(logged_jobs, spans, self._ads):
-            place_text = "{}:{}".format(*self.sources.place(end))
+            place_text = "{}:{}".format(*self.sources.location_of(end))
             text = f"it ended ({place_text}), but this log, which continues, does not show it"
             if absent_records:
                 text = f"it ended, but {self.sources.path(absent_records)}, which covers that time, does not show it"
@@ -382,7 +387,7 @@ class EventLogAuditor:
         rule: str,
         text: str,
     ) -> None:
-        log.parts.add(findings, self._finding(history, event, rule, text))
+        log.parts.defer_findings(findings, self._finding(history, event, rule, text))
 
     def _finding(self, history: _JobHistory, event: e.JobLogged, rule: str, text: str) -> AuditFinding:
         story = _story(history)

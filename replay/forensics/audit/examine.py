@@ -22,7 +22,7 @@ _OF_THE_IMPORT = (e.SourceFound, e.SourceRead, e.SourceRefused, e.SourceGap, e.P
 
 
 class _Auditor(Protocol):
-    def take(self, position: int, event: e.Event) -> None: ...
+    def process_event(self, position: int, event: e.Event) -> None: ...
 
     def finish(self) -> None: ...
 
@@ -39,10 +39,10 @@ def examine(log: EventStore) -> Audit:
     )
     for position, event in single_entries(log.read()):
         audit.events = position
-        sources.take(event)
-        _take(audit, sources, event)
+        sources.fold_event(event)
+        _count_import_event(audit, sources, event)
         for judge in judges:
-            judge.take(position, event)
+            judge.process_event(position, event)
     for judge in judges:
         judge.finish()
     _note_sources(audit, sources)
@@ -50,7 +50,7 @@ def examine(log: EventStore) -> Audit:
     return audit
 
 
-def _take(audit: Audit, sources: Sources, event: e.Event) -> None:
+def _count_import_event(audit: Audit, sources: Sources, event: e.Event) -> None:
     if isinstance(event, e.SourceRefused):
         audit.quarantined.append(UnreadRecord(sources.path(event.source), event.line, event.words, event.text))
     elif isinstance(event, e.SourceGap):

@@ -53,7 +53,7 @@ class ExitStatuses:
     sources: Sources
     _misfits: Misfits = field(factory=Misfits)
 
-    def take(self, job: tuple[int, int], records: Sequence[JobRecord]) -> None:
+    def check_job(self, job: tuple[int, int], records: Sequence[JobRecord]) -> None:
         begin_times: dict[tuple[int, str], int] = {}
         entries = [record for record in records if record.letter in "UE"]
         starts = [record for record in records if record.letter == "D" and record.what == "shadow_began"]
@@ -93,7 +93,7 @@ class ExitStatuses:
             ]
             return finding(self.sources, "{}.{}".format(*job), "status", text, story)
 
-        self._misfits.judge("exit", bool(entries & rule.entries), contradicted)
+        self._misfits.count_record("exit", bool(entries & rule.entries), contradicted)
 
     def finish(self) -> Iterator[AuditFinding]:
         return self._misfits.single_misfit()
@@ -129,7 +129,7 @@ class BeginChecks:
     def _judge(self, kind: str, expected: bool, subject: str, text: str, event: e.Event) -> None:
         text = f"{text}: a line was removed or changed"
         record = event.at, event.stimulus, text
-        self._misfits.judge(kind, expected, lambda: finding(self.sources, subject, "begun", text, [record]))
+        self._misfits.count_record(kind, expected, lambda: finding(self.sources, subject, "begun", text, [record]))
 
     def shadow(self, chain: int, event: e.JobReported) -> None:
         job, pid = f"{event.cluster}.{event.proc}", event.facts.get("shadow", "")

@@ -45,7 +45,7 @@ class LineCensus:
 
     _lines: Misfits = field(factory=lambda: Misfits(at_once=True))
 
-    def take(
+    def count_transition(
         self, event: e.SlotTransitioned, is_dynamic: bool, lines: set[str], finding: Callable[[str], AuditFinding]
     ) -> None:
         """Count a transition and the lines since the slot's last one; `finding` creates a finding from a text."""
@@ -55,7 +55,9 @@ class LineCensus:
             if expected in _NEEDS and _NEEDS[expected] not in lines:
                 continue
             is_expected = expected in lines or any(f"/ {part}" in f"/ {event.reason}" for part in expected.split("|"))
-            self._lines.judge((is_dynamic, number, expected), is_expected, partial(_lacking_line, finding, expected))
+            self._lines.count_record(
+                (is_dynamic, number, expected), is_expected, partial(_lacking_line, finding, expected)
+            )
 
     def missing_lines(self) -> Iterator[AuditFinding]:
         """Yield the transitions before which a line is missing."""

@@ -31,7 +31,7 @@ def finding(
     """Return a finding. Its story is a list of records (instant, stimulus, text); the record at `event_index` is at
     fault."""
     at, stimulus, _ = story[event_index]
-    file, line = sources.place(stimulus)
+    file, line = sources.location_of(stimulus)
     return AuditFinding(subject, rule, text, at, file, line, tuple(sources.line_of(*record, zone) for record in story))
 
 
@@ -45,7 +45,7 @@ class Misfits:
     _fitting: Counter[Hashable] = field(factory=Counter)
     _misfits: dict[Hashable, list[Callable[[], AuditFinding]]] = field(factory=dict)  #: at most two of each kind
 
-    def judge(self, kind: Hashable, expected: bool, finding: Callable[[], AuditFinding]) -> None:
+    def count_record(self, kind: Hashable, expected: bool, finding: Callable[[], AuditFinding]) -> None:
         """Count a record that is as expected, or store the finding for a misfit."""
         if expected:
             self._fitting[kind] += 1
@@ -86,11 +86,11 @@ class LogParts:
             self._findings.pop(part, None)
         return True
 
-    def add(self, findings: list[AuditFinding], *new_findings: AuditFinding) -> None:
+    def defer_findings(self, findings: list[AuditFinding], *new_findings: AuditFinding) -> None:
         """Store findings of the current part, to be added to a list of the audit."""
         self._findings.setdefault(self.current, []).extend((findings, new_finding) for new_finding in new_findings)
 
-    def report(self) -> None:
+    def report_deferred(self) -> None:
         """Add all stored findings to their lists."""
         for findings in self._findings.values():
             for to, new_finding in findings:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
-from ....domain.imported.packed_ads import plain
+from ....domain.imported.packed_ads import unquoted
 from ....domain.package_data import get_data
 from ....domain.units import SECOND
 from ...narration.sentence_tables import tables
@@ -54,7 +54,7 @@ def int_of(ad: Ad, name: str) -> int | None:
 def text_of(ad: Ad, name: str) -> str:
     """Return a string attribute of an ad, or an empty string if it is missing or an expression."""
     text = ad.get(name, "")
-    return plain(text) if text.startswith('"') else ""
+    return unquoted(text) if text.startswith('"') else ""
 
 
 def seconds(ad: Ad, name: str, unit: int = SECOND) -> int | None:

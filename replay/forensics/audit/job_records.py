@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
-from ....domain.imported.packed_ads import plain
+from ....domain.imported.packed_ads import unquoted
 from .audit_statements import JobAccount, RecordedRun, StatementSource
 from .event_log_facts import JobRecord, facts_of_entries
 from .job_ad_facts import account_of_ad, accounts_of_epochs
@@ -32,7 +32,7 @@ def accounts_of(records: Iterable[JobRecord], gaps: Mapping[int, Sequence[int]])
         elif record.letter in "HPSQA":
             ad = json.loads(record.body)
             final = record.letter == "H" or record.what == "final"
-            if plain(ad.get("EpochAdType", "EPOCH")) != "EPOCH":
+            if unquoted(ad.get("EpochAdType", "EPOCH")) != "EPOCH":
                 continue
             account = account_of_ad(origin, ad, final)
             if account is not None and record.letter == "P":

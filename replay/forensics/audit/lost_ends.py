@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from attrs import define
 
 from ....domain.events import AdsKept
-from ....domain.imported.packed_ads import index
+from ....domain.imported.packed_ads import index_of_event
 from ....domain.imported.record_sources import RecordPlace, place_of
 from ....domain.state_machines import HTCONDOR_25
 
@@ -63,13 +63,15 @@ class HistoryAds:
 
     _kept: bytearray
 
-    def take(self, event: AdsKept) -> None:
+    def add_ads(self, event: AdsKept) -> None:
         place = place_of(event.stimulus)
         if event.kind != "history" or place is None:
             return
-        ads = index(event)
-        jobs = zip(ads.wholes("cluster"), ads.wholes("proc"), ads.micros("qdate"), strict=True)
-        times = zip(ads.wholes("status"), ads.micros("completed"), ads.micros("left"), ads.lines, strict=True)
+        ads = index_of_event(event)
+        jobs = zip(ads.integers("cluster"), ads.integers("proc"), ads.microseconds("qdate"), strict=True)
+        times = zip(
+            ads.integers("status"), ads.microseconds("completed"), ads.microseconds("left"), ads.lines, strict=True
+        )
         for (cluster, proc, submitted), (status, completion_time, departure_time, line) in zip(
             jobs, times, strict=True
         ):

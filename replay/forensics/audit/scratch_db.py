@@ -15,7 +15,7 @@ from typing import Any, Final
 from attrs import define, field
 
 from ....domain import events as e
-from ....domain.imported.packed_ads import index, plain, select
+from ....domain.imported.packed_ads import index_of_event, select, unquoted
 from .audit_statements import StatementSource
 from .compared_facts import LETTERS
 from .event_log_facts import JobRecord
@@ -73,9 +73,9 @@ class ScratchDatabase:
 
     def add_ads(self, ad_order: int, letter: str, source: int, line: int, event: e.AdsKept) -> None:
         self._add("kept", (ad_order, letter, source, line, event.at, event.count, event.ads, event.index))
-        ads = index(event)
-        clusters, procs, jobs = ads.wholes("cluster"), ads.wholes("proc"), ads.texts("job")
-        completion_times, departure_times = ads.micros("completed"), ads.micros("left")
+        ads = index_of_event(event)
+        clusters, procs, jobs = ads.integers("cluster"), ads.integers("proc"), ads.texts("job")
+        completion_times, departure_times = ads.microseconds("completed"), ads.microseconds("left")
         for ad_index, ad_line in enumerate(ads.lines):
             job = jobs[ad_index] if letter == "H" else None
             numbers = (
@@ -180,7 +180,7 @@ class ScratchDatabase:
             order by n.job, n.ord, n.place
         """)
         for job, group in groupby(rows, key=lambda row: row[0]):
-            yield plain(job), [row[1:] for row in group]
+            yield unquoted(job), [row[1:] for row in group]
 
     def facts_by_subject(self) -> Iterator[tuple[str, str, list[_Row]]]:
         """Yield each subject's statements of a fact that two kinds of sources state, by time: (at, letter, body,

@@ -100,7 +100,7 @@ class StartdLogAuditor:
     _by_source: dict[str, _StartdLog | None] = field(factory=dict)
     _steps: Counter[tuple[str, str]] = field(factory=Counter)
 
-    def take(self, position: int, event: e.Event) -> None:
+    def process_event(self, position: int, event: e.Event) -> None:
         rule = _RULES.get(type(event))
         if rule is None or (isinstance(event, e.DaemonReported) and event.said in DOUBTS):
             return
@@ -122,8 +122,8 @@ class StartdLogAuditor:
             self._report_lingering(log, log.last)
             self._end_unknown_time(log, log.last)
             self._report_missed_lines(log)
-            log.parts.add(self.audit.violations, *log.exits.single_misfit())
-            log.parts.report()
+            log.parts.defer_findings(self.audit.violations, *log.exits.single_misfit())
+            log.parts.report_deferred()
         count_transitions(self.audit, dict(self._steps))
 
     # -- Bookkeeping -------------------------------------------------------------------------------------------------
@@ -162,10 +162,10 @@ class StartdLogAuditor:
         return finding(self.sources, event.slot, rule, text, story)
 
     def _add_violation(self, log: _StartdLog, slot: _AuditedSlot, event: e.SlotEvent, rule: str, text: str) -> None:
-        log.parts.add(self.audit.violations, self._finding(slot, event, rule, text))
+        log.parts.defer_findings(self.audit.violations, self._finding(slot, event, rule, text))
 
     def _report_missed_lines(self, log: _StartdLog) -> None:
-        log.parts.add(self.audit.violations, *log.occasions.missing_lines())
+        log.parts.defer_findings(self.audit.violations, *log.occasions.missing_lines())
         log.occasions = LineCensus()
         for slot in log.slots.values():
             slot.announced_lines = None
@@ -197,7 +197,7 @@ class StartdLogAuditor:
         if log.aside is not None:
             before, moved_finding = log.aside
             if event.at >= before:
-                log.parts.add(self.audit.violations, moved_finding)
+                log.parts.defer_findings(self.audit.violations, moved_finding)
             log.aside, log.above = None, (event.at, place)
         elif event.at < above - ASIDE:
             slot = log.slots.get(event.slot, _AuditedSlot())
@@ -315,7 +315,9 @@ class StartdLogAuditor:
             return
         if slot.starter:
             lines.add("starter")
-        log.occasions.take(event, slot.dynamic, lines, lambda words: self._finding(slot, event, "unsaid", words))
+        log.occasions.count_transition(
+            event, slot.dynamic, lines, lambda words: self._finding(slot, event, "unsaid", words)
+        )
         has_left_preempting = state(event.target) != state(event.source) == "Preempting"
         if event.source == "Claimed/Idle":
             slot.starter = "starter" in lines
@@ -343,7 +345,7 @@ class StartdLogAuditor:
         if not slot.final or not status.isdecimal() or status in _BREAKDOWNS:
             return
         text = f"its starter had sent its final report, and exited with {status}; all others exited with 0"
-        log.exits.judge("exit", status == "0", lambda: self._finding(slot, event, "status", text))
+        log.exits.count_record("exit", status == "0", lambda: self._finding(slot, event, "status", text))
 
     def on_reported(self, log: _StartdLog, event: e.SlotReported) -> None:
         slot = log.slots.get(event.slot)

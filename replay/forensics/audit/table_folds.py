@@ -42,7 +42,7 @@ class JobQueueFold:
     _lines: dict[str, int] = field(factory=dict)
     _values: dict[str, dict[str, set[str]]] = field(factory=dict)
 
-    def take(self, event: e.TableWritten, line: int) -> None:
+    def fold_line(self, event: e.TableWritten, line: int) -> None:
         changed_keys = dict[str, None]()
         for operation, key, name, text in event.operations:
             if operation == LOG_SEQUENCE:
@@ -121,7 +121,7 @@ class AccountantFold:
     _since: int = 0
     _waiting: list[tuple[str, str, str, int]] = field(factory=list)
 
-    def take(self, event: e.TableWritten, line: int) -> None:
+    def fold_line(self, event: e.TableWritten, line: int) -> None:
         for operation, key, name, text in event.operations:
             if operation == LOG_SEQUENCE:
                 self.finish()

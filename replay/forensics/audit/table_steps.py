@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from attrs import define, field
 
 from ....domain import events as e
-from ....domain.imported.packed_ads import plain
+from ....domain.imported.packed_ads import unquoted
 from ....domain.imported.record_sources import DESTROY_AD, LOG_SEQUENCE, SET_ATTRIBUTE
 from ...audit_result import AuditFinding
 from ..imported_log import Sources
@@ -78,7 +78,7 @@ class TableSteps:
         self._updated.pop(source, None)
         self._given_slots.pop(source, None)
 
-    def take(self, source: str, event: e.TableWritten) -> None:
+    def check_transaction(self, source: str, event: e.TableWritten) -> None:
         """Check the changes in a transaction."""
         written_values: dict[tuple[str, str], str] = {}
         names = {name for operation, _, name, _ in event.operations if operation == SET_ATTRIBUTE}
@@ -93,7 +93,7 @@ class TableSteps:
                     self._count(source, key, name, int(text), event, is_counted)
         for (key, name), text in written_values.items():
             if name == "RemoteUser" and key.startswith("Resource.") and len(event.operations) > 1:
-                slot, user = key.removeprefix("Resource.").partition("@<")[0], plain(text)
+                slot, user = key.removeprefix("Resource.").partition("@<")[0], unquoted(text)
                 was_counted = (f"Customer.{user}", "ResourcesUsed") in written_values
                 message = f"it was given to {user}, but not counted for that user"
                 self._judge("user", was_counted, slot, message, event.at, event.stimulus)
@@ -122,7 +122,7 @@ class TableSteps:
 
     def _judge(self, kind: str, expected: bool, subject: str, text: str, at: int, stimulus: str) -> None:
         text += ": it was changed"
-        self._misfits.judge(
+        self._misfits.count_record(
             kind, expected, lambda: finding(self.sources, subject, "table_step", text, [(at, stimulus, text)])
         )
 

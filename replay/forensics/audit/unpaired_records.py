@@ -137,10 +137,12 @@ class UnpairedRecords:
     _unworded: Misfits = field(factory=Misfits)
     """The matches in a NegotiatorLog without the additional line that all other matches have."""
 
-    def take(self, job: Job, records: Sequence[JobRecord]) -> None:
+    def check_job(self, job: Job, records: Sequence[JobRecord]) -> None:
         for r in records:
             if r.letter == "N" and r.what == "matched" and r.chain not in self.gaps:
-                self._unworded.judge(r.chain, "startd" in json.loads(r.body), partial(self._unworded_match, job, r))
+                self._unworded.count_record(
+                    r.chain, "startd" in json.loads(r.body), partial(self._unworded_match, job, r)
+                )
         paired_records = _paired_records(records)
         ads = [json.loads(record.body) for record in records if record.letter in "HQ"]
         if any("StageInStart" in ad for ad in ads):

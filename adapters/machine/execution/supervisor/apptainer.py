@@ -39,7 +39,7 @@ def become_apptainer(
     argv_before, argv_after = command(order, scratch)
     argv = [*argv_before, *argv_after]
     if spec["test"]:
-        failure = _tested(argv_before, inner_environment)
+        failure = _test_command(argv_before, inner_environment)
         if failure is not None:
             return {"part": "singularity", "errno": TEST_FAILED, "reason": f"Singularity test failed:{failure}"}
     for number, descriptor in enumerate(streams):
@@ -114,7 +114,7 @@ def environment(spec: dict[str, Any], variables: dict[str, str], scratch: str, i
     return {"PATH": os.environ.get("PATH", os.defpath), **outer_variables, **named, **own_variables}
 
 
-def _tested(argv: list[str], variables: dict[str, str]) -> str | None:
+def _test_command(argv: list[str], variables: dict[str, str]) -> str | None:
     """Test whether the image runs at all. Return None if it does, otherwise the first line of the error message."""
     verb = next(place for place, word in enumerate(argv) if word in ("exec", "run"))
     try:

@@ -129,7 +129,7 @@ class Session:
 
     # Paths and files
 
-    def _at(self, path: str, follow: bool = True) -> str:
+    def _resolve_path(self, path: str, follow: bool = True) -> str:
         """Resolve a path. Raise `OSError` if the target is outside the initial directory. Without ``follow``, do not
         resolve a link in the last component."""
         joined_path = os.path.join(self._home, path)
@@ -142,7 +142,7 @@ class Session:
         return real_path
 
     def _own(self, path: str) -> str:
-        return self._at(path, follow=False)
+        return self._resolve_path(path, follow=False)
 
     def _file(self, number: int) -> int:
         if number not in self._files:
@@ -155,7 +155,9 @@ class Session:
             flags = os.O_RDWR if "r" in letters else os.O_WRONLY
         for letter, flag in {"c": os.O_CREAT, "t": os.O_TRUNC, "x": os.O_EXCL, "a": os.O_APPEND}.items():
             flags |= flag if letter in letters else 0
-        descriptor = os.open(self._at(path), flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode & 0o777)
+        descriptor = os.open(
+            self._resolve_path(path), flags | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK, mode & 0o777
+        )
         number = next(number for number in range(len(self._files) + 1) if number not in self._files)
         self._files[number] = os.fdopen(descriptor, "rb" if flags & 3 == os.O_RDONLY else "wb", buffering=0)
         return number, _stat(os.fstat(descriptor))
@@ -173,25 +175,25 @@ class Session:
                 break
         return contents
 
-    def _taken(self, length: int) -> bytes:
+    def _read_data(self, length: int) -> bytes:
         data = self._stream.read(_bounded(length))
         if len(data) < length:
             raise refusal(errno.EINVAL)
         return data
 
     def write(self, number: int, length: int, *offset: int) -> int:
-        data = self._taken(length)  # read even if the write fails: the next request comes after it
+        data = self._read_data(length)  # read even if the write fails: the next request comes after it
         file = self._file(number)
         return os.pwrite(file, data, *offset) if offset else os.write(file, data)
 
     def swrite(self, number: int, length: int, offset: int, piece: int, skip: int) -> int:
-        data, done_count = self._taken(length), 0
+        data, done_count = self._read_data(length), 0
         for at, part_length in _pieces(length, offset, piece, skip):
             done_count += os.pwrite(self._file(number), data[done_count : done_count + part_length], at)
         return done_count
 
     def getfile(self, path: str) -> tuple[int, bytes]:
-        with open(self._at(path), "rb", opener=_never_waiting) as file:
+        with open(self._resolve_path(path), "rb", opener=_never_waiting) as file:
             size = os.fstat(file.fileno()).st_size
             self._say(size)
             remaining = size
@@ -205,7 +207,7 @@ class Session:
 
     def putfile(self, path: str, mode: int, length: int) -> int:
         """Receive a file; rename it to its name once it is complete."""
-        target = self._at(path)
+        target = self._resolve_path(path)
         if os.path.isdir(target):
             raise refusal(errno.EISDIR)
         staged = f"{os.path.dirname(target)}/{STAGING}{os.urandom(8).hex()}"
@@ -230,20 +232,20 @@ class Session:
         return length
 
     def getdir(self, path: str) -> bytes:
-        return b"".join(os.fsencode(name) + b"\n" for name in sorted(os.listdir(self._at(path))))
+        return b"".join(os.fsencode(name) + b"\n" for name in sorted(os.listdir(self._resolve_path(path))))
 
     def getlongdir(self, path: str) -> bytes:
-        folder = self._at(path)
+        folder = self._resolve_path(path)
         lines = (os.fsencode(name) + b"\n" + _stat(os.lstat(f"{folder}/{name}")) for name in sorted(os.listdir(folder)))
         return b"".join(lines)
 
     def symlink(self, target: str, path: str) -> None:
-        self._at(os.path.join(os.path.dirname(path), target))
+        self._resolve_path(os.path.join(os.path.dirname(path), target))
         os.symlink(target, self._own(path))
 
     def access(self, path: str, mode: int) -> None:
-        if not os.access(self._at(path), mode & 7):
-            raise OSError(errno.EACCES if os.path.lexists(self._at(path)) else errno.ENOENT, "")
+        if not os.access(self._resolve_path(path), mode & 7):
+            raise OSError(errno.EACCES if os.path.lexists(self._resolve_path(path)) else errno.ENOENT, "")
 
     def rmall(self, path: str) -> None:
         place = self._own(path)
@@ -346,23 +348,23 @@ _COMMANDS: dict[str, tuple[Callable[..., _Answer], str]] = {
     "mkdir": (lambda self, path, mode: os.mkdir(self._own(path), mode & 0o777), "sd"),
     "rmdir": (lambda self, path: os.rmdir(self._own(path)), "s"),
     "rmall": (Session.rmall, "s"),
-    "link": (lambda self, path, other: os.link(self._at(path), self._own(other)), "ss"),
+    "link": (lambda self, path, other: os.link(self._resolve_path(path), self._own(other)), "ss"),
     "symlink": (Session.symlink, "ss"),
     "readlink": (lambda self, path, most: os.fsencode(os.readlink(self._own(path)))[: _bounded(most)], "sd"),
-    "stat": (lambda self, path: (0, _stat(os.stat(self._at(path)))), "s"),
+    "stat": (lambda self, path: (0, _stat(os.stat(self._resolve_path(path)))), "s"),
     "lstat": (lambda self, path: (0, _stat(os.lstat(self._own(path)))), "s"),
-    "statfs": (lambda self, path: (0, _statfs(os.statvfs(self._at(path)))), "s"),
+    "statfs": (lambda self, path: (0, _statfs(os.statvfs(self._resolve_path(path)))), "s"),
     "access": (Session.access, "sd"),
-    "chmod": (lambda self, path, mode: os.chmod(self._at(path), mode & 0o777), "sd"),
-    "chown": (lambda self, path, uid, gid: os.chown(self._at(path), uid, gid), "sdd"),
+    "chmod": (lambda self, path, mode: os.chmod(self._resolve_path(path), mode & 0o777), "sd"),
+    "chown": (lambda self, path, uid, gid: os.chown(self._resolve_path(path), uid, gid), "sdd"),
     "lchown": (lambda self, path, uid, gid: os.lchown(self._own(path), uid, gid), "sdd"),
-    "truncate": (lambda self, path, length: os.truncate(self._at(path), length), "sd"),
-    "utime": (lambda self, path, access, change: os.utime(self._at(path), (access, change)), "sdd"),
-    "get_job_attr": (lambda self, name: os.fsencode(self._sender.value(name) or "UNDEFINED"), "s"),
+    "truncate": (lambda self, path, length: os.truncate(self._resolve_path(path), length), "sd"),
+    "utime": (lambda self, path, access, change: os.utime(self._resolve_path(path), (access, change)), "sdd"),
+    "get_job_attr": (lambda self, name: os.fsencode(self._sender.attribute_value(name) or "UNDEFINED"), "s"),
     "get_job_attr_delayed": (lambda self, name: os.fsencode(self._sender.delayed_value(name)), "s"),
-    "set_job_attr": (lambda self, name, text: self._sender.set(name, text), "ss"),
+    "set_job_attr": (lambda self, name, text: self._sender.set_attribute(name, text), "ss"),
     "set_job_attr_delayed": (lambda self, name, text: self._sender.set_delayed(name, text), "ss"),
-    "ulog": (lambda self, text: self._sender.note(text), "s"),
+    "ulog": (lambda self, text: self._sender.write_log_line(text), "s"),
     "whoami": (Session.whoami, "d"),
     "version": (lambda self: VERSION, ""),
 }

@@ -75,7 +75,7 @@ class Sender:
         self._spent = 0
         self._channel, self._lock = channel, Lock()
 
-    def value(self, name: str) -> str | None:
+    def attribute_value(self, name: str) -> str | None:
         return self._attributes.get(name.lower())
 
     def delayed_value(self, name: str) -> str:
@@ -83,12 +83,12 @@ class Sender:
         is missing, `ValueError` if delayed updates are off."""
         if not self._prefixes:
             raise ValueError
-        text = self.value(name)
+        text = self.attribute_value(name)
         if text is None:
             raise refusal(errno.ENOENT)
         return text
 
-    def set(self, name: str, text: str) -> None:
+    def set_attribute(self, name: str, text: str) -> None:
         """Set an attribute. Raise `OSError` if the job may not set it or a limit is reached, `ValueError` if name or
         value is invalid or updates are off."""
         if not self._updates:
@@ -118,7 +118,7 @@ class Sender:
             self._set.add(key)
             self._attributes[key] = text
 
-    def note(self, text: str) -> None:
+    def write_log_line(self, text: str) -> None:
         """Write a line to the job's log. Raise as ``set``."""
         write = ("note", "", text[:_NOTE])
         if not (self._updates and _is_valid(list(write))):
@@ -154,11 +154,11 @@ class Receiver:
                 data = self._channel.recv(_PACKET)
                 if not data:
                     break  # the process that answered the job has ended
-                if (write := self._accepted(data)) is not None:
+                if (write := self._accept_write(data)) is not None:
                     writes.append(write)
         return writes
 
-    def _accepted(self, data: bytes) -> list[Any] | None:
+    def _accept_write(self, data: bytes) -> list[Any] | None:
         try:
             write = json.loads(data)
         except ValueError:
@@ -178,7 +178,7 @@ class Receiver:
         self._all[key] = [self._number, *write]
         return self._all[key]
 
-    def all(self) -> list[list[Any]]:
+    def all_writes(self) -> list[list[Any]]:
         """Return all writes of this run, oldest first."""
         return list(self._all.values())
 

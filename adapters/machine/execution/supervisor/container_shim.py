@@ -46,7 +46,7 @@ class ContainerShim:
     def alone(self) -> bool:
         return not self.note
 
-    def tell(self, command: str) -> None:
+    def send_command(self, command: str) -> None:
         if self._talk is not None:
             with contextlib.suppress(OSError):
                 self._talk.send(command.encode())
@@ -125,7 +125,7 @@ def _run_shim(
             signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     os.nice(order["nice"])
-    account = rights.of(order.get("account"))
+    account = rights.ids_of_account(order.get("account"))
     if order["container"]["runtime"] != "docker":
         _say(channel, failed=become_apptainer(order, scratch, variables, streams, account))
         os._exit(1)

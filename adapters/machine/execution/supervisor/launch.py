@@ -134,7 +134,7 @@ def open_streams(order: Order, scratch: str) -> list[int]:
     """Open stdin, stdout and stderr, and return their descriptors. Raise `StartError`, which names the stream, if that
     fails. Open each with the rights of the user that the job runs as; open one that is streamed to where the job was
     submitted with the rights of the files' owner."""
-    own_rights, owners = rights.of(order.get("account")), rights.of(order.get("files"))
+    own_rights, owners = rights.ids_of_account(order.get("account")), rights.ids_of_account(order.get("files"))
     streamed_names = (order.get("transfer") or {}).get("streamed", ())
     open_files: list[int] = []
     paths: list[str] = []
@@ -146,7 +146,7 @@ def open_streams(order: Order, scratch: str) -> list[int]:
             if name == "stderr" and path == paths[1]:
                 descriptor = os.dup(open_files[1])
             else:
-                with rights.acting(owners if name in streamed_names else own_rights):
+                with rights.acting_as(owners if name in streamed_names else own_rights):
                     descriptor = os.open(path, flags | _NEVER_WAIT, 0o666)
                 os.set_blocking(descriptor, True)
         except OSError as error:
@@ -310,7 +310,7 @@ def _start_nice(increment: int, begin: Callable[[], int]) -> int:
 def check_iwd(order: Order) -> None:
     """Raise `StartError` if a job's initial directory is missing, even though the job runs elsewhere."""
     try:
-        with rights.acting(rights.of(order.get("files"))):
+        with rights.acting_as(rights.ids_of_account(order.get("files"))):
             os.stat(f"{order['iwd']}/")
     except OSError as error:
         raise failure("iwd", error, order["iwd"]) from None

@@ -56,7 +56,7 @@ class TransferUsers(NamedTuple):
     account: UserIds | None
 
     @property
-    def same(self) -> bool:
+    def is_one_user(self) -> bool:
         """Return True if both are the same user."""
         own_ids = UserIds(os.geteuid(), os.getegid())
         return (self.files or own_ids) == (self.account or own_ids)
@@ -65,10 +65,10 @@ class TransferUsers(NamedTuple):
 def serve(parent: int, channel: socket.socket, task: Task, users: TransferUsers) -> None:
     """Run as a mover: do this task, send its result and whether the process can take another task, and wait for the
     next task."""
-    reusable = users.same
+    reusable = users.is_one_user
     while True:
         processes.mark_children(task.number)
-        result = _done(task.kind, partial(_worked, parent, task, users))
+        result = _run_transfer(task.kind, partial(_run_task, parent, task, users))
         # Children may have left anything behind: a process that had any is not reused.
         reusable = reusable and "failure" not in result and not resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
         processes.close_all_but(channel.fileno())
@@ -78,10 +78,10 @@ def serve(parent: int, channel: socket.socket, task: Task, users: TransferUsers)
         task = Task(*json.loads(message))
 
 
-def _worked(parent: int, task: Task, users: TransferUsers) -> Result:
+def _run_task(parent: int, task: Task, users: TransferUsers) -> Result:
     """Do a task with the rights of the files' owner. If the job runs as another user, change the owner of the scratch
     directory after the inputs, and again before the transfers that follow the job."""
-    if users.same:
+    if users.is_one_user:
         return _work_as(parent, users.files, task)
     own_ids = UserIds(os.geteuid(), os.getegid())
     files, account = users.files or own_ids, users.account or own_ids
@@ -89,7 +89,7 @@ def _worked(parent: int, task: Task, users: TransferUsers) -> Result:
         hand_over(task.scratch, account, files)
         return _work_as(parent, users.files, task)
     own_pid = os.getpid()
-    result = _apart(task.kind, partial(_work_as, own_pid, users.files, task))
+    result = _run_as_other_process(task.kind, partial(_work_as, own_pid, users.files, task))
     if "failure" not in result:
         hand_over(task.scratch, files, account)
     return result
@@ -111,12 +111,12 @@ def _work(task: Task) -> Result:
         return transfer.transfer_inputs(task.order, task.scratch, restore=spool.restorer(task.order))
     if task.kind == "output":
         return transfer.transfer_outputs(task.order, task.scratch, task.failed, may_move=True, core=task.core)
-    return spool.keep(task.order, task.scratch, checkpoint=task.kind == "checkpoint")
+    return spool.copy_to_spool(task.order, task.scratch, checkpoint=task.kind == "checkpoint")
 
 
-def _apart(kind: str, do_work: Callable[[], Result]) -> Result:
+def _run_as_other_process(kind: str, do_work: Callable[[], Result]) -> Result:
     """Do the work in a separate process, so that this process keeps its rights. Raise `OSError` if the work fails."""
-    pid, channel = processes.fork(lambda tell: tell.send(json.dumps(_done(kind, do_work)).encode()))
+    pid, channel = processes.fork(lambda tell: tell.send(json.dumps(_run_transfer(kind, do_work)).encode()))
     channel.setblocking(True)
     with channel:
         text = channel.recv(MOST)
@@ -127,7 +127,7 @@ def _apart(kind: str, do_work: Callable[[], Result]) -> Result:
     return result
 
 
-def _done(kind: str, do_work: Callable[[], Result]) -> dict[str, Any]:
+def _run_transfer(kind: str, do_work: Callable[[], Result]) -> dict[str, Any]:
     try:
         return do_work()
     except Exception as error:  # any error that a user's files cause is a failure of their transfer
@@ -163,7 +163,7 @@ class Mover:
         except OSError:
             return False
 
-    def hear(self) -> Result | None:
+    def receive_result(self) -> Result | None:
         """Return the result of the task, or None if there is none yet or the process has ended."""
         try:
             message = self.talk.recv(MOST)
@@ -196,7 +196,7 @@ class Movers:
         self._all: dict[int, Mover] = {}  # by their sockets
         self._idle: list[Mover] = []  # the last to become idle is reused first
 
-    def begin(self, task: Task, users: TransferUsers) -> Mover:
+    def start_task(self, task: Task, users: TransferUsers) -> Mover:
         """Start a task. Raise `OSError` if the task needs another process and this process cannot be started."""
         text = task.message() if self._idle else b""
         for mover in reversed(self._idle):
@@ -208,7 +208,7 @@ class Movers:
         self._poll.register(mover.talk, select.EPOLLIN)
         return mover
 
-    def of(self, descriptor: int) -> Mover | None:
+    def mover_with_descriptor(self, descriptor: int) -> Mover | None:
         return self._all.get(descriptor)
 
     def set_idle(self, mover: Mover, now: int) -> None:
@@ -216,9 +216,9 @@ class Movers:
         mover.idle_since = now
         self._idle.append(mover)
         if len(self._idle) > _MOST_IDLE:
-            self.drop(self._idle[0])
+            self.drop_mover(self._idle[0])
 
-    def drop(self, mover: Mover) -> None:
+    def drop_mover(self, mover: Mover) -> None:
         """Drop the handle on a mover; an idle mover then ends."""
         if self._all.pop(mover.talk.fileno(), None) is None:
             return
@@ -230,12 +230,12 @@ class Movers:
     def end_idle(self, now: int) -> None:
         """End the movers that have been idle for long."""
         while self._idle and now - self._idle[0].idle_since >= _IDLE_US:
-            self.drop(self._idle[0])
+            self.drop_mover(self._idle[0])
 
 
 def fork(task: Task, users: TransferUsers) -> Mover:
     """Start a mover with a task. Raise `OSError` if that fails."""
     pid, channel = processes.fork(partial(serve, os.getpid(), task=task, users=users))
-    process = processes.read(pid)
+    process = processes.read_process(pid)
     assert process is not None, "a child that is not reaped always exists"
     return Mover(pid, process.started, channel, users)

@@ -74,7 +74,7 @@ class Plugins:
         self._seconds: int = order["transfer"].get("plugin_seconds", 0)
         self._requests: dict[tuple[str, ...], list[PluginTransfer]] = {}
 
-    def add(self, url: str, path: str) -> None:
+    def add_file(self, url: str, path: str) -> None:
         """Add a file to move. Raise `PluginError` if no plugin handles its scheme."""
         command = self._by_scheme.get(scheme(url))
         if command is None:
@@ -85,9 +85,11 @@ class Plugins:
     def move(self) -> Iterator[tuple[list[Moved], PluginError | None]]:
         """Call each plugin; yield its moved files, and its failure if it failed."""
         for command, requests in self._requests.items():
-            yield self._moved(command, requests)
+            yield self._call_plugin(command, requests)
 
-    def _moved(self, argv: tuple[str, ...], requests: list[PluginTransfer]) -> tuple[list[Moved], PluginError | None]:
+    def _call_plugin(
+        self, argv: tuple[str, ...], requests: list[PluginTransfer]
+    ) -> tuple[list[Moved], PluginError | None]:
         label = argv[-1]
         stem = f"{self._scratch}/.{os.path.basename(label)}"
         program = [f"{self._scratch}/{argv[0]}", *argv[1:]] if "/" not in argv[0] else list(argv)
@@ -210,10 +212,10 @@ _OPENS, _CLOSES = "[{(", "]})"
 
 
 def write_ads(ads: Sequence[Mapping[str, Value]]) -> str:
-    return "".join(f"[ {'; '.join(f'{name} = {_written(value)}' for name, value in ad.items())} ]" for ad in ads)
+    return "".join(f"[ {'; '.join(f'{name} = {_format_value(value)}' for name, value in ad.items())} ]" for ad in ads)
 
 
-def _written(value: Value) -> str:
+def _format_value(value: Value) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):
@@ -268,7 +270,7 @@ def _value(tokens: Sequence[tuple[str, str]]) -> Value:
     if len(tokens) > 1:
         return None
     if kind == "text":
-        return _ESCAPE.sub(_unescaped, text[1:-1])
+        return _ESCAPE.sub(_unescape, text[1:-1])
     if (lower_text := text.lower()) in _WORDS:
         return _WORDS[lower_text]
     for read_number in (int, float):
@@ -279,6 +281,6 @@ def _value(tokens: Sequence[tuple[str, str]]) -> Value:
     return None
 
 
-def _unescaped(match: re.Match[str]) -> str:
+def _unescape(match: re.Match[str]) -> str:
     code = match[1]
     return chr(int(code, 8)) if code.isdigit() else _ESCAPED.get(code, code)

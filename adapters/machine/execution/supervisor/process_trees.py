@@ -41,7 +41,7 @@ class ProcessTrees:
         self._strays: dict[int, tuple[int, set[str]]] = {}
         # Processes that belong to no job; with their start time, since pids are reused.
         self._foreign: dict[int, int] = {}
-        if (process := processes.read(own_pid)) is not None:
+        if (process := processes.read_process(own_pid)) is not None:
             self._foreign[own_pid] = process.started
 
     def number(self) -> int:
@@ -49,11 +49,11 @@ class ProcessTrees:
         self._next += 1
         return self._next
 
-    def begin(self, key: str, pid: int, started: int, number: int, users: frozenset[int]) -> None:
+    def add_process(self, key: str, pid: int, started: int, number: int, users: frozenset[int]) -> None:
         """Add a job's own process, marked with this number, in place of its previous process; ``users`` are the users
         that its processes run as."""
         if key in self._jobs:
-            self.end(key)
+            self.remove_job(key)
         self.forget(pid)
         self._users[key] = users
         self._mains[pid] = key
@@ -67,7 +67,7 @@ class ProcessTrees:
         self.forget(pid)
         self._foreign[pid] = started
 
-    def end(self, key: str) -> None:
+    def remove_job(self, key: str) -> None:
         """Remove a job without living processes."""
         for pid in self._of.pop(key):
             del self._members[pid]
@@ -83,13 +83,13 @@ class ProcessTrees:
 
     def refresh(self, closely: bool = False) -> None:
         """Find new processes. With ``closely``, also notice a foreign pid that was reused."""
-        present_pids = processes.pids()
+        present_pids = processes.all_pids()
         for known_pids in (self._members, self._strays, self._foreign):
             for pid in known_pids.keys() - present_pids:
                 self.forget(pid)
         if closely:
             for pid, started in list(self._foreign.items()):
-                process = processes.read(pid)
+                process = processes.read_process(pid)
                 if process is None or process.started != started:
                     self.forget(pid)
         for pid in sorted(present_pids - self._members.keys() - self._strays.keys() - self._foreign.keys()):
@@ -112,16 +112,16 @@ class ProcessTrees:
         if member is not None:
             self._of[member[1]].discard(pid)
 
-    def living(self, key: str) -> list[Process]:
+    def live_processes(self, key: str) -> list[Process]:
         """Return the living processes of a job, as of the last refresh."""
-        living_processes = []
+        live_processes = []
         for pid in list(self._of.get(key, ())):
-            process = processes.read(pid)
+            process = processes.read_process(pid)
             if process is None or process.started != self._members[pid][0]:
                 self.forget(pid)
             elif not process.dead:
-                living_processes.append(process)
-        return living_processes
+                live_processes.append(process)
+        return live_processes
 
     def owner(self, pid: int) -> str | None:
         """Return the job of an ended child that is not yet reaped."""
@@ -131,18 +131,18 @@ class ProcessTrees:
 
     def signal(self, key: str, number: int) -> int:
         """Signal all living processes of a job; return how many received the signal."""
-        return sum(processes.send(process.pid, process.started, number) for process in self.living(key))
+        return sum(processes.send_signal(process.pid, process.started, number) for process in self.live_processes(key))
 
     def _place(self, pid: int) -> None:
         """Find the job of a process, and of its unknown ancestors."""
         for _ in range(_TRIES):
             line: list[Process] = []
-            process = processes.read(pid)
+            process = processes.read_process(pid)
             while process is not None and process.pid != self._own:
                 line.append(process)
-                if process.parent in (0, self._own) or self._known(process.parent):
+                if process.parent in (0, self._own) or self._is_known(process.parent):
                     break
-                process = processes.read(process.parent)
+                process = processes.read_process(process.parent)
             if not line or process is not None:
                 break  # a vanished parent's child has a new parent: read again
         else:
@@ -164,7 +164,7 @@ class ProcessTrees:
             self._settle_orphan(top_process, line)
 
     def _settle_orphan(self, orphan: Process, line: list[Process]) -> None:
-        key, user = self._numbers.get(processes.number(orphan.pid) or 0), processes.user(orphan.pid)
+        key, user = self._numbers.get(processes.mark_number(orphan.pid) or 0), processes.user(orphan.pid)
         if key is not None and user in self._users[key]:
             self._join_all(line, key)
             return
@@ -176,7 +176,7 @@ class ProcessTrees:
             self._join_all(line, *keys)
         elif not keys:  # the process belonged to a job that has ended
             for process in line:
-                processes.send(process.pid, process.started, signal.SIGKILL)
+                processes.send_signal(process.pid, process.started, signal.SIGKILL)
         else:
             self._strays.update((process.pid, (process.started, set(keys))) for process in line)
 
@@ -188,7 +188,7 @@ class ProcessTrees:
         self._members[pid] = (started, key)
         self._of[key].add(pid)
 
-    def _known(self, pid: int) -> bool:
+    def _is_known(self, pid: int) -> bool:
         return pid in self._members or pid in self._strays or pid in self._foreign
 
 
@@ -212,24 +212,24 @@ def end_orphaned_jobs(claims: dict[str, ActivationClaim], execute: str, boot: st
     unwatched = {key: claim for key, claim in claims.items() if losses[key] is _UNWATCHED}
     if any(claim.pid == 0 for claim in unwatched.values()):
         time.sleep(_UNMARKED_S)
-    while unwatched and (living_processes := _living(unwatched, execute)):
-        for process in living_processes:
-            processes.send(process.pid, process.started, signal.SIGKILL)
+    while unwatched and (live_processes := _find_living(unwatched, execute)):
+        for process in live_processes:
+            processes.send_signal(process.pid, process.started, signal.SIGKILL)
         time.sleep(_PAUSE_S)
     return losses
 
 
-def _living(claims: dict[str, ActivationClaim], execute: str) -> list[Process]:
+def _find_living(claims: dict[str, ActivationClaim], execute: str) -> list[Process]:
     """Return the claims' own processes, those marked with their numbers or keys, and all their descendants."""
-    table = {pid: process for pid in processes.pids() if (process := processes.read(pid)) is not None}
+    table = {pid: process for pid in processes.all_pids() if (process := processes.read_process(pid)) is not None}
     own_keys = {(claim.pid, claim.started) for claim in claims.values()}
     numbers = {claim.number for claim in claims.values() if claim.pid}
 
     def belongs(process: Process) -> bool:
         return (
             (process.pid, process.started) in own_keys
-            or processes.number(process.pid) in numbers
-            or processes.mark(process.pid, execute) in claims
+            or processes.mark_number(process.pid) in numbers
+            or processes.marked_activation(process.pid, execute) in claims
         )
 
     pids = {process.pid for process in table.values() if belongs(process)}

@@ -44,7 +44,7 @@ class Process(NamedTuple):
     rss_kb: int
 
 
-def read(pid: int) -> Process | None:
+def read_process(pid: int) -> Process | None:
     """Return the process, or None if it does not exist. A zombie is ``dead`` unless some of its threads live."""
     try:
         descriptor = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
@@ -72,7 +72,7 @@ def read(pid: int) -> Process | None:
     )
 
 
-def pids() -> set[int]:
+def all_pids() -> set[int]:
     return {int(name) for name in os.listdir("/proc") if name.isdigit()}
 
 
@@ -92,7 +92,7 @@ def children(pid: int) -> list[int] | None:
     return [int(part) for part in parts if part] if parts else None
 
 
-def mark(pid: int, execute: str) -> str | None:
+def marked_activation(pid: int, execute: str) -> str | None:
     """Return this pool's activation in a process's environment; it is inherited unless cleared."""
     variables = _parts(pid, "environ", b"\0")
     if f"{POOL}={execute}".encode("utf-8", "surrogateescape") not in variables:
@@ -108,7 +108,7 @@ def mark_children(number: int) -> None:
         resource.setrlimit(resource.RLIMIT_RTTIME, (FIRST_NUMBER + number, hard_limit))
 
 
-def number(pid: int) -> int | None:
+def mark_number(pid: int) -> int | None:
     """Return the number that marks a process, alive or not yet reaped, or None if it has no number.
 
     It is the soft limit on the CPU time of a real-time process, in microseconds: decades, so that it limits no
@@ -123,14 +123,14 @@ def user(pid: int) -> int | None:
     return next((int(line.split()[1]) for line in _parts(pid, "status") if line.startswith(b"Uid:")), None)
 
 
-def send(pid: int, started: int, number: int) -> bool:
+def send_signal(pid: int, started: int, number: int) -> bool:
     """Signal the process with this pid and start time; return False if it has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except OSError:
         return False
     try:
-        process = read(pid)
+        process = read_process(pid)
         if process is None or process.started != started:
             return False
         signal.pidfd_send_signal(descriptor, number)
@@ -141,7 +141,7 @@ def send(pid: int, started: int, number: int) -> bool:
     return True
 
 
-def boot() -> str:
+def boot_id() -> str:
     """Return the kernel's boot id: after a reboot no earlier process lives."""
     with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
         return file.read().strip()

@@ -50,11 +50,11 @@ class Claims:
         for name in os.listdir(spare):
             os.unlink(f"{spare}/{name}")
 
-    def take(self, key: str) -> int:
+    def claim_activation(self, key: str) -> int:
         """Take a claim; return a descriptor for ``note``. Raise `FileExistsError` if the activation was claimed
         before."""
         if not self._spares:
-            return self._make(key)
+            return self._create_claim_file(key)
         spare = self._spares.pop()
         descriptor = os.open(spare, os.O_WRONLY | os.O_CLOEXEC)
         try:
@@ -68,7 +68,7 @@ class Claims:
                 os.unlink(spare)
         return descriptor
 
-    def _make(self, key: str) -> int:
+    def _create_claim_file(self, key: str) -> int:
         """Create a claim's file at its final size, so that ``note`` works even if the disk is full by then."""
         descriptor = os.open(self._path(key), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
         try:
@@ -79,7 +79,7 @@ class Claims:
             raise
         return descriptor
 
-    def note(self, descriptor: int, claim: ActivationClaim) -> None:
+    def write_holder(self, descriptor: int, claim: ActivationClaim) -> None:
         """Write the holder, and close. Raise `OSError` if that fails: the descriptor stays open for another try."""
         _write_at(descriptor, claim.line(), 0)
         os.close(descriptor)
@@ -87,9 +87,9 @@ class Claims:
     def renote(self, key: str, claim: ActivationClaim) -> None:
         """Write another holder, if the disk allows it: the next supervisor also finds processes by their number."""
         with contextlib.suppress(OSError):
-            self.note(os.open(self._path(key), os.O_WRONLY | os.O_CLOEXEC), claim)
+            self.write_holder(os.open(self._path(key), os.O_WRONLY | os.O_CLOEXEC), claim)
 
-    def read(self, key: str) -> ActivationClaim | None:
+    def read_claim(self, key: str) -> ActivationClaim | None:
         """Return the claim of an activation, or None if it was never claimed or has been released."""
         try:
             with open(self._path(key), encoding="ascii") as file:
@@ -102,7 +102,7 @@ class Claims:
         except ValueError:  # empty, or written by another version: still a claim
             return UNHELD
 
-    def release(self, key: str) -> None:
+    def release_claim(self, key: str) -> None:
         """Release an activation whose end is durable elsewhere. Raise `OSError` if its claim cannot be removed."""
         with contextlib.suppress(FileNotFoundError):
             if len(self._spares) < _SPARES:
@@ -112,7 +112,7 @@ class Claims:
                     return
             os.unlink(self._path(key))
 
-    def all(self) -> set[str]:
+    def claimed_keys(self) -> set[str]:
         """Return every claimed activation."""
         return set(os.listdir(self._folder))
 
@@ -160,7 +160,7 @@ class Journal:
         self._size += len(data)
         self.records.update((record["key"], record) for record in records)
 
-    def forget(self, keys: Iterable[str]) -> None:
+    def drop_records(self, keys: Iterable[str]) -> None:
         """Drop these records."""
         for key in keys:
             record = self.records.pop(key, None)

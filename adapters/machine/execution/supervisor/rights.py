@@ -33,7 +33,7 @@ class UserIds(NamedTuple):
     groups: tuple[int, ...] = ()
 
 
-def of(account: Mapping[str, Any] | None) -> UserIds | None:
+def ids_of_account(account: Mapping[str, Any] | None) -> UserIds | None:
     """Return the ids of an order's account, or None if the job uses this process's ids."""
     return None if account is None else UserIds(account["uid"], account["gid"], tuple(account["groups"]))
 
@@ -79,7 +79,7 @@ def _ends(pid: int) -> bool:
 
 
 @contextmanager
-def acting(rights: UserIds | None) -> Iterator[None]:
+def acting_as(rights: UserIds | None) -> Iterator[None]:
     """Run the block with a user's file rights, in this thread only; if ``rights`` is None, use this process's rights.
     Raise `OSError` if this process may not do that."""
     if rights is None:
@@ -87,16 +87,16 @@ def acting(rights: UserIds | None) -> Iterator[None]:
         return
     own_ids = UserIds(os.geteuid(), os.getegid(), tuple(os.getgroups()))
     try:
-        _take(rights)
+        _assume_rights(rights)
         yield
     finally:
-        _take(own_ids)
+        _assume_rights(own_ids)
 
 
 def in_steps(rights: UserIds, steps: Generator[None, None, Any]) -> Generator[None, None, Any]:
     """Run each step of a generator with a user's file rights; return its result."""
     while True:
-        with acting(rights):
+        with acting_as(rights):
             try:
                 next(steps)
             except StopIteration as end:
@@ -104,7 +104,7 @@ def in_steps(rights: UserIds, steps: Generator[None, None, Any]) -> Generator[No
         yield
 
 
-def _take(rights: UserIds) -> None:
+def _assume_rights(rights: UserIds) -> None:
     """Take a user's file rights, groups first: only root's rights can change groups."""
     library = _library()
     if rights.uid:

@@ -162,7 +162,7 @@ def _hand_over(folder: int, giver: int, taker: UserIds) -> None:
 
 def _clear(outer: str) -> Generator[None, None, None]:
     """Remove an activation's directories, with the rights of the users who own something in them."""
-    other_owners = _other_owners(outer)
+    other_owners = _other_file_owners(outer)
     for user in other_owners:
         yield from rights.in_steps(user, _remove_staged(outer))
         yield from rights.in_steps(user, remove(f"{outer}/{_INNER}"))
@@ -177,7 +177,7 @@ def _clear(outer: str) -> Generator[None, None, None]:
         os.rmdir(outer)
 
 
-def _other_owners(outer: str) -> list[UserIds]:
+def _other_file_owners(outer: str) -> list[UserIds]:
     """Return the other users who own files or directories in an activation's directories."""
     users = {}
     for name in (_INNER, CATALOG):
@@ -266,7 +266,7 @@ def _entries(folder: str) -> Iterator[os.DirEntry[str]]:
         return
 
 
-def note(scratch: str, name: str, text: str) -> None:
+def write_note(scratch: str, name: str, text: str) -> None:
     """Write a file (a note) next to a scratch directory. Raise `OSError` if that fails."""
     with open(f"{os.path.dirname(scratch)}/{name}", "w", encoding="utf-8", errors="surrogateescape") as file:
         file.write(text)

@@ -23,7 +23,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any
 
-from ....sockets import Lines, peer_of
+from ....sockets import JsonLineConnection, peer_of
 from . import processes
 from .records import Record, line_of
 from .supervised_job import ticker
@@ -49,7 +49,7 @@ class SupervisorLog:
         self._pending = b""
         self._last = ""
 
-    def add(self, text: str, may_repeat: bool = True) -> None:
+    def log_text(self, text: str, may_repeat: bool = True) -> None:
         """Log a text with the time. Without ``may_repeat``, skip a text that repeats the last one."""
         if may_repeat or text != self._last:
             self._pending += f"{time.strftime('%Y-%m-%d %H:%M:%S')} {text}\n".encode(errors="backslashreplace")
@@ -79,8 +79,8 @@ class SupervisorServer:
         self._lock = lock
         self._wrote_pid = self._write_pid()
         self._listener = listener
-        self._clients: dict[int, Lines] = {}
-        self._requests: deque[tuple[Lines, dict[str, Any]]] = deque()
+        self._clients: dict[int, JsonLineConnection] = {}
+        self._requests: deque[tuple[JsonLineConnection, dict[str, Any]]] = deque()
         self._reports: list[Record] = []
         self._poll = select.epoll()
         self._wakeup, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
@@ -104,7 +104,7 @@ class SupervisorServer:
             try:
                 is_running = self._iterate()
             except Exception:
-                self._log.add(f"an iteration failed: {traceback.format_exc()}")
+                self._log.log_text(f"an iteration failed: {traceback.format_exc()}")
                 time.sleep(_DEFECT_S)
 
     def _iterate(self) -> bool:
@@ -139,7 +139,7 @@ class SupervisorServer:
             self._reports += self._jobs.flush()
             self._log.forget_last()
         except OSError as error:
-            self._log.add(f"the journal of exits cannot be written: {error}", may_repeat=False)
+            self._log.log_text(f"the journal of exits cannot be written: {error}", may_repeat=False)
         if not self._wrote_pid:
             self._wrote_pid = self._write_pid()
         if not (self._log.write() and self._wrote_pid) or self._jobs.refused():
@@ -178,7 +178,7 @@ class SupervisorServer:
             if client.unsent:
                 self._send(client, b"")
         else:
-            self._jobs.hear(descriptor)
+            self._jobs.read_mover_result(descriptor)
 
     def _accept(self) -> None:
         try:
@@ -194,10 +194,10 @@ class SupervisorServer:
             if client.connection.fileno() in self._clients:
                 self._tell(client, [{"say": "replaced"}])
                 self._drop(client)
-        self._clients[connection.fileno()] = Lines(connection)
+        self._clients[connection.fileno()] = JsonLineConnection(connection)
         self._poll.register(connection, select.EPOLLIN)
 
-    def _receive(self, client: Lines) -> None:
+    def _receive(self, client: JsonLineConnection) -> None:
         try:
             while True:
                 messages = [json.loads(line) for line in client.receive()]
@@ -209,7 +209,7 @@ class SupervisorServer:
         except (OSError, ValueError):
             self._drop(client)
 
-    def _drop(self, client: Lines) -> None:
+    def _drop(self, client: JsonLineConnection) -> None:
         self._poll.unregister(client.connection)
         del self._clients[client.connection.fileno()]
         client.connection.close()
@@ -231,10 +231,10 @@ class SupervisorServer:
                 case "acknowledge":
                     self._jobs.release(request["keys"])
                 case "recover":
-                    known_jobs = {key: self._jobs.known(key) for key in request["keys"]}
+                    known_jobs = {key: self._jobs.known_state(key) for key in request["keys"]}
                     self._answer(client, {"say": "known", "jobs": known_jobs})
 
-    def _answer(self, client: Lines, answer: Record) -> None:
+    def _answer(self, client: JsonLineConnection, answer: Record) -> None:
         """Send the pending reports, then an answer."""
         self._report()
         if client.connection.fileno() in self._clients:
@@ -246,10 +246,10 @@ class SupervisorServer:
                 self._tell(client, self._reports)
             self._reports.clear()
 
-    def _tell(self, client: Lines, messages: Iterable[Record]) -> None:
+    def _tell(self, client: JsonLineConnection, messages: Iterable[Record]) -> None:
         self._send(client, b"".join(map(line_of, messages)))
 
-    def _send(self, client: Lines, data: bytes) -> None:
+    def _send(self, client: JsonLineConnection, data: bytes) -> None:
         if client.send(data):
             self._poll.modify(client.connection, select.EPOLLIN | (select.EPOLLOUT if client.unsent else 0))
         else:  # when it reconnects, it receives the records

@@ -18,7 +18,7 @@ from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove_now
 from .transfer import Restore, changed, copy_and_replace, output_path
-from .usage_meter import Result, TransferError, UsageMeter, unwritable
+from .usage_meter import Result, TransferError, UsageMeter, unwritable_error
 
 KEPT = ".poolbook-kept"  #: in the spool directory: the names of the kept files
 NEXT, BEFORE = ".tmp", ".swap"  #: the suffixes of its next and of its previous content
@@ -59,13 +59,13 @@ def restorer(order: Order) -> Restore:
             try:
                 copy_in(File(f"{spool}/{plain_name}", plain_name, name.endswith("/")), scratch, made_folders, meter)
             except TransferError as error:
-                meter.failed(error)
+                meter.count_failed(error)
         return names
 
     return restore
 
 
-def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
+def copy_to_spool(order: Order, scratch: str, checkpoint: bool = False) -> Result:
     """Copy a job's files to its spool directory, over those kept there: all of them, or none. ``checkpoint``: only the
     files of a checkpoint."""
     transfer: Transfer = order["transfer"]
@@ -78,7 +78,7 @@ def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
         if names_before or os.path.isdir(spool):
             _link_all(spool, new)
     except OSError as error:
-        meter.failed(unwritable(spool, error))
+        meter.count_failed(unwritable_error(spool, error))
         return meter.result()
     names = _names_to_keep(order, scratch, checkpoint)
     copied_names = set(_copy_all(names, order, scratch, new, meter))
@@ -89,7 +89,7 @@ def keep(order: Order, scratch: str, checkpoint: bool = False) -> Result:
         _commit(spool, new, sorted(copied_names.union(names_before)), synced=meter.files < SYNCED_ALONE)
     except OSError as error:
         remove_now(new)
-        meter.failed(unwritable(spool, error))
+        meter.count_failed(unwritable_error(spool, error))
     return meter.result()
 
 
@@ -113,7 +113,7 @@ def _copy_all(names: list[str], order: Order, scratch: str, new: str, meter: Usa
             copied_files = copy_and_replace(output_path(scratch, name), name, order, new, scratch, meter)
         except TransferError as error:
             meter.files += 1
-            meter.failed(error)
+            meter.count_failed(error)
         else:
             yield from (f"{file.name}/" if file.is_directory else file.name for file in copied_files)
 

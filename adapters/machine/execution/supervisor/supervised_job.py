@@ -46,8 +46,8 @@ class SupervisedJob:
         self.kill_signals: dict[str, int] = order["kill_signals"]
         self.attended: bool = order.get("attended", False)  # an older pool does not send this field
         self.order = order if order["transfer"] else None  # kept for the job's next steps
-        self.account = rights.of(order.get("account"))  # the user the job runs as, if not this process's user
-        self.files = rights.of(order.get("files"))  # the owner of the files that the job transfers
+        self.account = rights.ids_of_account(order.get("account"))  # the job's user, if not this process's user
+        self.files = rights.ids_of_account(order.get("files"))  # the owner of the files that the job transfers
         users = [rights.uid for rights in (self.account, self.files) if rights is not None]
         self.users = frozenset(users if self.account else [*users, os.geteuid()])  # the users that its processes run as
         self.dedicated = bool(order["account"] and order["account"]["dedicated"]) if self.account else False
@@ -118,24 +118,24 @@ class SupervisedJob:
                 self.failure = failure
             self.moves[-1].update(result, ended=at, **({"failed": True} if failure else {}))
 
-    def begin(self, order: Order, execute: str, notes: str, trees: ProcessTrees) -> None:
+    def start_processes(self, order: Order, execute: str, notes: str, trees: ProcessTrees) -> None:
         """Start the process that answers the job's condor_chirp, then the job's own process. ``notes`` is the directory
         of the notes on containers. Raise `StartError` if a process cannot be started."""
         if order.get("chirp") and self.chirp is None:
-            self._begin_chirp(order, trees)
+            self._start_chirp(order, trees)
         try:
-            self._begin(order, execute, notes)
+            self._start_own_process(order, execute, notes)
         except StartError:
             self.end_chirp()
             raise
 
-    def _begin(self, order: Order, execute: str, notes: str) -> None:
+    def _start_own_process(self, order: Order, execute: str, notes: str) -> None:
         """Start the job's own process. Set ``output_kb``, the size of its outputs before it writes, which does not
         count as disk usage."""
         is_separate = order.get("container") or self.account
         streams = [] if is_separate else launch.open_streams(order, self.directory)
         try:
-            with rights.acting(None if order.get("container") else self.account):
+            with rights.acting_as(None if order.get("container") else self.account):
                 output_kb = files_kb(launch.outputs(order, must_append=bool(is_separate)))
             at = clock()
             processes.mark_children(self.number)
@@ -150,7 +150,7 @@ class SupervisedJob:
                 pid = launch.spawn(order, variables, self.directory, streams)
         finally:
             launch.close(streams)
-        process = processes.read(pid)
+        process = processes.read_process(pid)
         assert process is not None, "a child that is not reaped always exists"
         self.pid, self.started, self.at, self.began, self.ended = pid, process.started, at, ticker(), 0
         self.childless = False
@@ -158,10 +158,10 @@ class SupervisedJob:
         self.output_kb = output_kb
         self.retry_at, self.retry_us = 0, FIRST_RETRY_US
 
-    def _begin_chirp(self, order: Order, trees: ProcessTrees) -> None:
+    def _start_chirp(self, order: Order, trees: ProcessTrees) -> None:
         iwd = (self.order or order)["iwd"]
         try:
-            with rights.acting(self.account):
+            with rights.acting_as(self.account):
                 listener, cookie = chirp_requests.listen(self.directory)
             user = self.files if self.order else self.account
             processes.mark_children(0)
@@ -173,14 +173,14 @@ class SupervisedJob:
         except OSError as error:
             raise launch.failure("scratch", error, "condor_chirp's port") from None
         self.writes = Receiver(channel, order["chirp"]["most"])
-        self.chirp = processes.read(pid)
+        self.chirp = processes.read_process(pid)
         assert self.chirp is not None, "a child that is not reaped always exists"
         trees.leave_alone(pid, self.chirp.started)
 
     def end_chirp(self) -> None:
         """Kill the process that answers the job's condor_chirp."""
         if self.chirp is not None:
-            processes.send(self.chirp.pid, self.chirp.started, signal.SIGKILL)
+            processes.send_signal(self.chirp.pid, self.chirp.started, signal.SIGKILL)
             self.chirp = None
         if self.writes is not None:
             self.writes.close()
@@ -193,7 +193,7 @@ class SupervisedJob:
         try:
             launch.read_start_reply(reply)
         except StartError as error:
-            self.outcome, self.given_up = failed(self.key, error, self.moves), True
+            self.outcome, self.given_up = failed_record(self.key, error, self.moves), True
 
     def name_core(self) -> None:
         """Name the core file after the job, since its directory may receive core files of other jobs. Without file
@@ -201,7 +201,7 @@ class SupervisedJob:
         if self.mover is not None or not self.at or self.core or not (self.order or os.WCOREDUMP(self.status)):
             return
         where, new = self.directory if self.order else self.iwd, f"core.{self.name}"
-        with contextlib.suppress(OSError), rights.acting(self.account):
+        with contextlib.suppress(OSError), rights.acting_as(self.account):
             for old in (f"core.{self.pid}", "core"):
                 with contextlib.suppress(FileNotFoundError):
                     if stat.S_ISREG(os.lstat(f"{where}/{old}").st_mode):
@@ -216,7 +216,7 @@ class SupervisedJob:
         if shim is None or not shim.note or self.mover is not None or (command == "kill 9" and shim.killed):
             return False
         shim.killed = command == "kill 9"
-        shim.tell(command)
+        shim.send_command(command)
         return True
 
     def usage(self, family: Iterable[Process]) -> tuple[int, int, int, int]:
@@ -240,7 +240,7 @@ class SupervisedJob:
             self._record_container(shim)
             return True
         sweeper = shim.sweep()
-        if sweeper is not None and (process := processes.read(sweeper.pid)) is not None:
+        if sweeper is not None and (process := processes.read_process(sweeper.pid)) is not None:
             trees.leave_alone(process.pid, process.started)
         self.retry_at, self.retry_us = now + self.retry_us, min(self.retry_us * 2, LAST_RETRY_US)
         return False
@@ -297,7 +297,7 @@ class SupervisedJob:
 
     def writes_record(self) -> Record:
         """Return what the job wrote with condor_chirp, as part of a record."""
-        writes = self.writes.all() if self.writes is not None else []
+        writes = self.writes.all_writes() if self.writes is not None else []
         return {"writes": writes} if writes else {}
 
     def add_usage(self, usage: resource.struct_rusage) -> None:
@@ -312,7 +312,7 @@ class SupervisedJob:
         began = ticker()
         steps = size_kb(self.directory)
         inside_kb = yield from (steps if self.account is None else rights.in_steps(self.account, steps))
-        with rights.acting(self.account):
+        with rights.acting_as(self.account):
             self.disk_kb = inside_kb + self.moved_kb + max(0, files_kb(self.outputs) - self.output_kb)
         self.measure_at = ticker() + (ticker() - began) * _MEASURE_REST
         self.measuring = False
@@ -335,10 +335,10 @@ class SupervisedJob:
             **({"core_file": f"{self.iwd}/{self.core}"} if self.core else {}),
             "at": self.ended,
             "violated": self.violated,
-            **(self._transferred() if self.order else {}),
+            **(self._transfer_record() if self.order else {}),
         }
 
-    def _transferred(self) -> Record:
+    def _transfer_record(self) -> Record:
         """Return the transfer part of the job's record. This part includes the start, since a pool that reconnects may
         receive only this record, and must log the transfers before it."""
         is_done = bool(self.moves) and "ended" in self.moves[-1] and self.failure is None
@@ -349,15 +349,15 @@ class SupervisedJob:
         return record | ({"failure": self.failure} if self.failure else {})
 
 
-def began(job: SupervisedJob) -> Record:
-    return {**job.state(), "say": "started"} if job.mover is None else moving(job)
+def started_record(job: SupervisedJob) -> Record:
+    return {**job.state(), "say": "started"} if job.mover is None else transferring_record(job)
 
 
-def moving(job: SupervisedJob) -> Record:
+def transferring_record(job: SupervisedJob) -> Record:
     return {"say": "transferring", "key": job.key, "moves": job.moves}
 
 
-def failed(key: str, error: StartError, moves: list[Record] | None = None) -> Record:
+def failed_record(key: str, error: StartError, moves: list[Record] | None = None) -> Record:
     problem = {"part": error.part, "errno": error.number, "reason": error.reason, **({"moves": moves} if moves else {})}
     return {"say": "failed", "key": key, **problem, "at": clock(), **({"machine": True} if error.machine else {})}
 

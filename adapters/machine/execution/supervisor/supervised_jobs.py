@@ -22,7 +22,15 @@ from .records import ActivationClaim, Claims, Journal, Record
 from .rights import UserIds
 from .sandbox import order_in_scratch
 from .scratch import Scratch
-from .supervised_job import LAST_RETRY_US, SupervisedJob, began, clock, failed, moving, ticker
+from .supervised_job import (
+    LAST_RETRY_US,
+    SupervisedJob,
+    clock,
+    failed_record,
+    started_record,
+    ticker,
+    transferring_record,
+)
 
 SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
 _MEASURE_STEPS = 16  #: how many steps of measuring a directory to run at a job's end before serving other jobs
@@ -37,9 +45,9 @@ class SupervisedJobs:
         self.execute = f"{folder}/execute"
         self._notes = f"{folder}/containers"
         self._scratch = Scratch(self.execute, f"{folder}/elsewhere")
-        self._boot = processes.boot()
+        self._boot = processes.boot_id()
         self._claims = Claims(f"{folder}/claims", f"{folder}/spare")
-        self._journal = Journal(f"{folder}/exits", self._claims.all())
+        self._journal = Journal(f"{folder}/exits", self._claims.claimed_keys())
         self.running: dict[str, SupervisedJob] = {}
         self._by_pid: dict[int, SupervisedJob] = {}
         self._ending: dict[str, SupervisedJob] = {}
@@ -56,9 +64,9 @@ class SupervisedJobs:
         where the server waits for the messages that ``hear`` reads."""
         self._trees = ProcessTrees(os.getpid())
         self._movers = Movers(poll)
-        claimed_keys = self._claims.all()
+        claimed_keys = self._claims.claimed_keys()
         unended_keys = sorted(claimed_keys - self._journal.records.keys())
-        open_claims = {key: claim for key in unended_keys if (claim := self._claims.read(key))}
+        open_claims = {key: claim for key in unended_keys if (claim := self._claims.read_claim(key))}
         container_shim.sweep(self._notes)
         for key, reason in process_trees.end_orphaned_jobs(open_claims, self.execute, self._boot).items():
             self._unwritten[key] = {"say": "lost", "key": key, "why": reason, "at": clock()}
@@ -66,7 +74,7 @@ class SupervisedJobs:
 
     # Requests.
 
-    def known(self, key: str) -> Record | None:
+    def known_state(self, key: str) -> Record | None:
         """Return the state of an activation: running, or its record, or None if it was never claimed."""
         if job := self.running.get(key):
             return job.state()
@@ -76,14 +84,14 @@ class SupervisedJobs:
         """Start a job or the transfer of its files, and return the report. Do nothing if the activation was already
         claimed."""
         key: str = order["key"]
-        if known_job := self.known(key):
+        if known_job := self.known_state(key):
             return {**known_job, "say": "started"} if known_job["say"] == "running" else known_job
         try:
-            claim = self._claims.take(key)
+            claim = self._claims.claim_activation(key)
         except FileExistsError:
             return None
         except OSError as error:
-            return failed(key, launch.failure("claim", error, key))
+            return failed_record(key, launch.failure("claim", error, key))
         try:
             job = SupervisedJob(order, self._trees.number(), self._make_scratch(order))
             if job.order is None:
@@ -96,7 +104,7 @@ class SupervisedJobs:
             return self._undo_start(key, error)
         self._note(claim, self._claim(job))
         self.running[key] = job
-        return began(job)
+        return started_record(job)
 
     def _claim(self, job: SupervisedJob) -> ActivationClaim:
         return ActivationClaim(job.pid, job.started, job.number, self._boot, job.at)
@@ -126,7 +134,7 @@ class SupervisedJobs:
             discarding = self._scratch.discard(key)
             if _advance(discarding, _MEASURE_STEPS):
                 self._chores.append(discarding)
-        self._journal.forget(ended_keys)
+        self._journal.drop_records(ended_keys)
 
     def _undo_start(self, key: str, error: StartError) -> Record | None:
         """Undo a failed start. No process ran, so no record is needed, and the failure can be reported even if the disk
@@ -135,21 +143,21 @@ class SupervisedJobs:
         for _ in self._scratch.discard(key):
             pass
         try:
-            self._claims.release(key)
+            self._claims.release_claim(key)
         except OSError:  # the claim remains, so there must be a record, which is reported once it is written
-            self._unwritten[key] = failed(key, error)
+            self._unwritten[key] = failed_record(key, error)
             return None
-        return failed(key, error)
+        return failed_record(key, error)
 
     def _note(self, descriptor: int, claim: ActivationClaim) -> None:
         try:
-            self._claims.note(descriptor, claim)
+            self._claims.write_holder(descriptor, claim)
         except OSError:  # until the claim is written, only the process's mark identifies the job
             self._unwritten_claims.append((descriptor, claim))
 
     def _release(self, key: str) -> None:
         try:
-            self._claims.release(key)
+            self._claims.release_claim(key)
         except OSError:
             self._unreleased.append(key)
 
@@ -177,28 +185,28 @@ class SupervisedJobs:
             self._trees.forget(pid)
             self._ending[job.key] = job
             if job.mover is not None:
-                job.mover_result = job.mover_result or job.mover.hear()
-                self._movers.drop(job.mover)
+                job.mover_result = job.mover_result or job.mover.receive_result()
+                self._movers.drop_mover(job.mover)
             else:
                 job.status, job.ended = status, max(clock(), job.at)  # the clock may have been set back
                 job.add_usage(usage)
 
-    def hear(self, descriptor: int) -> None:
+    def read_mover_result(self, descriptor: int) -> None:
         """Read the result of the mover with this descriptor. The mover is then idle, unless it was suspended or killed
         meanwhile."""
-        mover = self._movers.of(descriptor)
+        mover = self._movers.mover_with_descriptor(descriptor)
         if mover is None:
             return
-        result, job = mover.hear(), self._by_pid.get(mover.pid)
+        result, job = mover.receive_result(), self._by_pid.get(mover.pid)
         if result is None:
-            self._movers.drop(mover)
+            self._movers.drop_mover(mover)
         if result is None or job is None or job.mover is not mover:
             return
         job.mover_result = result
         if not mover.reusable:
             return  # it exits now
         if job.given_up or job.suspended:
-            processes.send(mover.pid, mover.started, signal.SIGKILL)
+            processes.send_signal(mover.pid, mover.started, signal.SIGKILL)
             return
         del self._by_pid[mover.pid]
         self._trees.leave_alone(mover.pid, mover.started)
@@ -229,7 +237,7 @@ class SupervisedJobs:
             del self._ending[job.key]
             self._receive_writes(job)
             job.end_chirp()
-            self._trees.end(job.key)
+            self._trees.remove_job(job.key)
             self._unwritten[job.key] = (job.outcome or job.record(floor_kb)) | job.writes_record()
 
     def _end_process_trees(self, jobs: list[SupervisedJob], now: int) -> Iterator[SupervisedJob]:
@@ -254,7 +262,7 @@ class SupervisedJobs:
         moved_direction = "" if job.mover is None else job.direction
         if moved_direction:
             job.end_transfer(clock())
-            self._reports.append(moving(job))
+            self._reports.append(transferring_record(job))
         if job.given_up or job.failure or (moved_direction and "ended" not in job.moves[-1]):
             self._end_after_transfer(job)
             return False
@@ -271,11 +279,11 @@ class SupervisedJobs:
                 job.retry_at = ticker() + LAST_RETRY_US
                 return True
             job.given_up, job.ended = True, job.ended or clock()
-            job.outcome = failed(job.key, error, job.moves)
+            job.outcome = failed_record(job.key, error, job.moves)
             return False
         del self._ending[job.key]
         self._claims.renote(job.key, self._claim(job))
-        self._reports.append(began(job))
+        self._reports.append(started_record(job))
         if job.suspended and job.mover is None:
             self._suspend(job)
         return True
@@ -318,7 +326,7 @@ class SupervisedJobs:
             self._receive_writes(job)
             if job.ended or job.mover is not None:
                 continue
-            family = self._trees.living(job.key)
+            family = self._trees.live_processes(job.key)
             rss, image, user_us, system_us = job.usage(family)
             job.peak_kb = max(job.peak_kb, rss)
             if not job.measuring and now >= job.measure_at:
@@ -371,9 +379,9 @@ class SupervisedJobs:
     def _make_scratch(self, order: Order) -> str:
         """Create a job's scratch directory; return its path."""
         try:
-            user = None if order["attended"] else rights.of(order.get("account"))
+            user = None if order["attended"] else rights.ids_of_account(order.get("account"))
             if user is not None and order["transfer"]:
-                user = rights.of(order.get("files")) or UserIds(os.geteuid(), os.getegid())
+                user = rights.ids_of_account(order.get("files")) or UserIds(os.geteuid(), os.getegid())
             return self._scratch.make(order["key"], order["job_ad"], order["machine_ad"], order["execute"], user)
         except OSError as error:
             raise launch.failure("scratch", error, str(error.filename2 or error.filename)) from None
@@ -382,7 +390,7 @@ class SupervisedJobs:
 
     def _launch(self, job: SupervisedJob, order: Order) -> None:
         """Start the process that answers a job's condor_chirp, then the job's own."""
-        job.begin(order, self.execute, self._notes, self._trees)
+        job.start_processes(order, self.execute, self._notes, self._trees)
         self._register(job)
 
     def _move(self, job: SupervisedJob, order: Order, kind: str) -> None:
@@ -390,7 +398,7 @@ class SupervisedJobs:
         task = Task(kind, order, job.directory, job.number, kind == "output" and job.failed, job.core)
         at = clock()
         try:
-            mover = self._movers.begin(task, TransferUsers(job.files, job.account))
+            mover = self._movers.start_task(task, TransferUsers(job.files, job.account))
         except OSError as error:
             raise launch.failure("scratch", error, "the transfer of its files") from None
         job.start_transfer(mover, kind, at)
@@ -398,7 +406,7 @@ class SupervisedJobs:
 
     def _register(self, job: SupervisedJob) -> None:
         self._by_pid[job.pid] = job
-        self._trees.begin(job.key, job.pid, job.started, job.number, job.users)
+        self._trees.add_process(job.key, job.pid, job.started, job.number, job.users)
 
     def _end_transfer(self, job: SupervisedJob, ending: str) -> None:
         """Stop a transfer. After a soft kill, let a transfer of outputs finish; a hard kill follows if it takes too
@@ -427,7 +435,7 @@ class SupervisedJobs:
         job.terminating = True
         if job.tell_container(f"kill {number}"):
             return
-        processes.send(job.pid, job.started, number)
+        processes.send_signal(job.pid, job.started, number)
 
     def _kill(self, job: SupervisedJob) -> None:
         """Kill the job's own process first: otherwise it would see its children die and might exit normally. A
@@ -435,7 +443,7 @@ class SupervisedJobs:
         if job.tell_container("kill 9"):
             return
         if job.key not in self._ending:  # otherwise the mover has ended, or now works for another job
-            processes.send(job.pid, job.started, signal.SIGKILL)
+            processes.send_signal(job.pid, job.started, signal.SIGKILL)
         self._trees.refresh()
         self._trees.signal(job.key, signal.SIGKILL)
 
@@ -449,11 +457,13 @@ class SupervisedJobs:
         stopped_pids: set[int] = set()
         while True:
             self._trees.refresh()
-            new_processes = [process for process in self._trees.living(job.key) if process.pid not in stopped_pids]
+            new_processes = [
+                process for process in self._trees.live_processes(job.key) if process.pid not in stopped_pids
+            ]
             if not new_processes:
                 return
             for process in new_processes:
-                processes.send(process.pid, process.started, signal.SIGSTOP)
+                processes.send_signal(process.pid, process.started, signal.SIGSTOP)
                 stopped_pids.add(process.pid)
 
     def _continue(self, job: SupervisedJob) -> None:

@@ -19,11 +19,20 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from .copying import SYNCED_ALONE, File, copy_in
 from .launch import Order
+from .output_staging import MovableOutputs, Staging
 from .plugins import PluginError, Plugins, file_name, scheme
 from .sandbox import OWN_FILES, STREAMS, Transfer
-from .scratch import CATALOG, STAGING, note
-from .staging import MovableOutputs, Staging
-from .usage_meter import RECEIVING, SENDING, Result, TransferError, UsageMeter, illegal, of_plugin, unreadable
+from .scratch import CATALOG, STAGING, write_note
+from .usage_meter import (
+    RECEIVING,
+    SENDING,
+    Result,
+    TransferError,
+    UsageMeter,
+    illegal_path_error,
+    plugin_error,
+    unreadable_error,
+)
 
 # Input
 
@@ -45,26 +54,28 @@ def transfer_inputs(order: Order, scratch: str, restore: Restore = lambda *_: ()
         try:
             if kind := scheme(name):
                 meter.by_url(kind, 0)
-                plugins.add(name, f"{scratch}/{file_name(name)}")
+                plugins.add_file(name, f"{scratch}/{file_name(name)}")
                 continue
             meter.listed += 1
             for file in _expand(path, name, transfer["preserve"]):
                 files[file.name] = file
         except PluginError as error:
-            meter.failed(of_plugin(RECEIVING, error))
+            meter.count_failed(plugin_error(RECEIVING, error))
         except TransferError as error:
             meter.files += 1
-            meter.failed(error)
+            meter.count_failed(error)
     _copy_all(files.values(), scratch, meter)
     if not meter.failures:
-        meter.take(plugins, RECEIVING)
+        meter.move_by_plugins(plugins, RECEIVING)
     kept = restore(scratch, meter)
     if transfer["executable"]:
         with contextlib.suppress(OSError):
             os.chmod(f"{scratch}/{os.path.basename(order['executable'])}", _OF_A_PROGRAM)
     if not meter.failures:
         entries = _catalog(scratch)
-        note(scratch, CATALOG, json.dumps({name: [*entries[name], *([1] if name in kept else [])] for name in entries}))
+        write_note(
+            scratch, CATALOG, json.dumps({name: [*entries[name], *([1] if name in kept else [])] for name in entries})
+        )
     return meter.result()
 
 
@@ -75,7 +86,7 @@ def _copy_all(files: Iterable[File], folder: str, meter: UsageMeter) -> None:
             copy_in(file, folder, made_folders, meter)
         except TransferError as error:
             meter.files += 1
-            meter.failed(error)
+            meter.count_failed(error)
 
 
 def copy_and_replace(path: str, name: str, order: Order, folder: str, scratch: str, meter: UsageMeter) -> list[File]:
@@ -108,7 +119,7 @@ def _expand(path: str, name: str, preserve: bool, within: str = "") -> Iterator[
     the listed one, and links that lead out of the directory ``within``."""
     keeps_path = preserve and not name.startswith("/")
     if keeps_path and ".." in name.split("/"):
-        raise illegal(name)
+        raise illegal_path_error(name)
     contents = name.endswith(("/", "/.")) and not keeps_path
     plain_path = os.path.normpath(name)
     where = os.path.dirname(plain_path) if keeps_path else ""
@@ -126,13 +137,15 @@ def _walk(path: str, name: str, within: str, contents: bool = False) -> Iterator
     try:
         info = os.stat(path)
     except OSError as error:
-        raise unreadable(path, error) from None
+        raise unreadable_error(path, error) from None
     if stat.S_ISREG(info.st_mode) or (stat.S_ISCHR(info.st_mode) and not within):
         yield File(path, name)
     if not stat.S_ISDIR(info.st_mode):
         return
     if not contents and os.path.islink(path.rstrip("/")):
-        raise unreadable(path, OSError(errno.EISDIR, ""), "- Transfer of symlinks to directories is not supported.")
+        raise unreadable_error(
+            path, OSError(errno.EISDIR, ""), "- Transfer of symlinks to directories is not supported."
+        )
     pending = [File(path, name, is_directory=True)]
     while pending:  # not recursive: the tree may be deeper than the stack
         file = pending.pop()
@@ -148,7 +161,7 @@ def _entries(folder: File, within: str) -> Iterator[File]:
         with os.scandir(folder.source.rstrip("/") or "/") as found_entries:
             entries = sorted(found_entries, key=lambda entry: entry.name)
     except OSError as error:
-        raise unreadable(folder.source, error) from None
+        raise unreadable_error(folder.source, error) from None
     for entry in entries:
         inner_name = f"{folder.name}/{entry.name}" if folder.name else entry.name
         if within and entry.is_symlink() and not _leads_inside(within, entry.path):
@@ -191,22 +204,22 @@ def transfer_outputs(order: Order, scratch: str, failed: bool, may_move: bool = 
                     continue
                 target = _url(order, scratch, file) or _destination(order, file.name)
                 if not scheme(target):
-                    if staging.add(file, target, meter, as_tree=not _is_split(order, file)):
+                    if staging.copy_or_move(file, target, meter, as_tree=not _is_split(order, file)):
                         moved_folder = f"{file.source}/"
                 elif not file.is_directory:
                     meter.by_url(scheme(target), 0)
-                    plugins.add(target, file.source)
+                    plugins.add_file(target, file.source)
         except PluginError as error:
-            meter.failed(of_plugin(SENDING, error))
+            meter.count_failed(plugin_error(SENDING, error))
         except TransferError as error:
             meter.files += 1
-            meter.failed(error)
-    meter.take(plugins, SENDING)
+            meter.count_failed(error)
+    meter.move_by_plugins(plugins, SENDING)
     for source, target in own_streams:
         try:
-            staging.add(File(source, ""), target, meter)
+            staging.copy_or_move(File(source, ""), target, meter)
         except TransferError as error:
-            meter.failed(error)
+            meter.count_failed(error)
     staging.commit(meter)
     return meter.result()
 
@@ -272,7 +285,7 @@ def output_path(scratch: str, name: str) -> str:
     an absolute path is allowed."""
     path = os.path.join(scratch, name)
     if not name.startswith("/") and not _leads_inside(scratch, path):
-        raise unreadable(path, OSError(errno.EXDEV, ""))
+        raise unreadable_error(path, OSError(errno.EXDEV, ""))
     return path
 
 
@@ -291,12 +304,12 @@ def _is_split(order: Order, file: File) -> bool:
 def _destination(order: Order, name: str) -> str:
     """Return an output's destination, a path or a URL, after remapping its name or a parent directory. Raise
     `TransferError` if the remaps form a cycle."""
-    remapped_url = _remapped(order["transfer"]["remaps"], name)
+    remapped_url = _remap_name(order["transfer"]["remaps"], name)
     name = name if remapped_url is None else remapped_url
     return name if scheme(name) else os.path.join(order["iwd"], name)
 
 
-def _remapped(remaps: Mapping[str, str], name: str, level: int = 0) -> str | None:
+def _remap_name(remaps: Mapping[str, str], name: str, level: int = 0) -> str | None:
     """Remap the longest remapped prefix of a path, and the result again; keep the rest of the path. Return None if no
     prefix is remapped."""
     end = len(name)
@@ -305,7 +318,7 @@ def _remapped(remaps: Mapping[str, str], name: str, level: int = 0) -> str | Non
             if level > _MOST_REMAPS:
                 raise TransferError(RECEIVING, errno.EPERM, "remaps resulted in a cycle: <abort>")
             try:
-                new = _remapped(remaps, remaps[head_path], level + 1)
+                new = _remap_name(remaps, remaps[head_path], level + 1)
             except TransferError as error:
                 message_begin, message_end = error.reason.split(": ", 1)
                 error.reason = f"{message_begin}: <{level}: {head_path}>{message_end}"

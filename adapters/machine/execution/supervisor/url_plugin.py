@@ -53,14 +53,14 @@ def _result(ad: Ad, upload: bool) -> dict[str, Value]:
     result: dict[str, Value] = {"TransferUrl": url, "TransferFileName": path, "TransferProtocol": scheme(url)}
     result["TransferType"] = "upload" if upload else "download"
     try:
-        size = _moved(url, path, upload)
+        size = _move_file(url, path, upload)
         result |= {"TransferSuccess": True, "TransferFileBytes": size, "TransferTotalBytes": size}
     except _TransferFailed as error:
         result |= {"TransferSuccess": False, "TransferError": error.reason, "TransferTotalBytes": 0}
     return result | {"TransferStartTime": began, "TransferEndTime": int(time.time())}
 
 
-def _moved(url: str, path: str, upload: bool) -> int:
+def _move_file(url: str, path: str, upload: bool) -> int:
     """Move a file; return its size. Raise `_TransferFailed` if that fails."""
     functions = SCHEMES.get(scheme(url))
     move = functions[upload] if functions else None
@@ -106,14 +106,14 @@ def _read_data(url: str, path: str) -> None:
 
 
 def _read_file(url: str, path: str) -> None:
-    if not os.path.exists(_local(url)):
-        raise _TransferFailed(f"Could not open file {_local(url)}")
-    with open(_local(url), "rb") as source, open(path, "wb") as target:
+    if not os.path.exists(_local_path(url)):
+        raise _TransferFailed(f"Could not open file {_local_path(url)}")
+    with open(_local_path(url), "rb") as source, open(path, "wb") as target:
         shutil.copyfileobj(source, target)
 
 
 def _write_file(url: str, path: str) -> None:
-    target = _local(url)
+    target = _local_path(url)
     staged_path = f"{os.path.dirname(target)}/.poolbook-{os.getpid()}-{os.path.basename(target)}"
     try:
         with open(path, "rb") as source, open(staged_path, "xb") as file:
@@ -129,12 +129,12 @@ def _write_file(url: str, path: str) -> None:
         raise
 
 
-def _local(url: str) -> str:
+def _local_path(url: str) -> str:
     return unquote(urlsplit(url).path)
 
 
 def _download(url: str, path: str) -> None:
-    with _opened(url) as answer, open(path, "wb") as file:
+    with _open_url(url) as answer, open(path, "wb") as file:
         shutil.copyfileobj(answer, file)
         announced = answer.headers.get("Content-Length")
         if announced is not None and file.tell() != int(announced):
@@ -142,11 +142,11 @@ def _download(url: str, path: str) -> None:
 
 
 def _upload(url: str, path: str) -> None:
-    with open(path, "rb") as file, _opened(url, file):
+    with open(path, "rb") as file, _open_url(url, file):
         pass
 
 
-def _opened(url: str, data: IO[bytes] | None = None) -> Any:
+def _open_url(url: str, data: IO[bytes] | None = None) -> Any:
     """Return a server's answer. Raise `_TransferFailed` if the request fails."""
     from http.client import HTTPException
     from urllib.error import HTTPError, URLError

@@ -33,22 +33,22 @@ class TransferError(Exception):
         self.protocol, self.by_plugin = protocol, by_plugin
 
 
-def unreadable(path: str, error: OSError, rule: str = "") -> TransferError:
+def unreadable_error(path: str, error: OSError, rule: str = "") -> TransferError:
     number = error.errno or 0
     return TransferError(SENDING, number, f"reading from file {path}: (errno {number}) {os.strerror(number)}{rule}")
 
 
-def unwritable(path: str, error: OSError) -> TransferError:
+def unwritable_error(path: str, error: OSError) -> TransferError:
     number = error.errno or 0
     return TransferError(RECEIVING, number, f"writing to file {path}: (errno {number}) {os.strerror(number)}")
 
 
-def illegal(path: str) -> TransferError:
+def illegal_path_error(path: str) -> TransferError:
     """Return the error of a relative path that leads out of its directory."""
     return TransferError(RECEIVING, errno.EPERM, f"Attempt to write to illegal sandbox path: {path}")
 
 
-def of_plugin(end: str, error: PluginError) -> TransferError:
+def plugin_error(end: str, error: PluginError) -> TransferError:
     return TransferError(end, error.subcode, error.reason, protocol=error.protocol, by_plugin=True)
 
 
@@ -64,7 +64,7 @@ class UsageMeter:
 
     def admit(self, path: str, size: int) -> None:
         """Raise `TransferError` if `size` more bytes would exceed the job's limit."""
-        if not self.fits(size):
+        if not self.is_within_limit(size):
             assert self._limit is not None
             reason = (
                 f"sending file {path}: max total {'upload' if self._kind == 'input' else 'download'} bytes exceeded "
@@ -72,17 +72,17 @@ class UsageMeter:
             )
             raise TransferError(SENDING, 0, reason, TOO_LARGE[self._kind])
 
-    def fits(self, size: int) -> bool:
+    def is_within_limit(self, size: int) -> bool:
         """Return True if `size` more bytes are within the job's limit."""
         return self._limit is None or self.size + size <= self._limit
 
-    def moved(self, size: int, blocks: int, files: int = 1) -> None:
+    def count_moved(self, size: int, disk_blocks: int, files: int = 1) -> None:
         """Count files that were moved out of the scratch directory instead of copied."""
         self.files += files
         self.size += size
-        self.moved_kb += blocks // 2
+        self.moved_kb += disk_blocks // 2
 
-    def failed(self, error: TransferError) -> None:
+    def count_failed(self, error: TransferError) -> None:
         self.failures += 1
         self.first = self.first or error
 
@@ -95,13 +95,13 @@ class UsageMeter:
         counts[number] += count
         counts[2] += size
 
-    def take(self, plugins: Plugins, end: str) -> None:
+    def move_by_plugins(self, plugins: Plugins, end: str) -> None:
         """Let plugins move their files, and count them."""
         for moved_files, failure in plugins.move():
             for moved_file in moved_files:
                 self.by_url(moved_file.protocol, 1, size=moved_file.size)
             if failure is not None:
-                self.failed(of_plugin(end, failure))
+                self.count_failed(plugin_error(end, failure))
 
     def result(self) -> Result:
         result: Result = {"files": self.files, "size": self.size, "listed": self.listed}

@@ -1,4 +1,4 @@
-"""The programs of this folder: ``python -I -S run.py MODULE ARGUMENT...``.
+"""The programs of this folder: ``python -I -S launch_program.py MODULE ARGUMENT...``.
 
 ``server FOLDER`` starts the supervisor in the background. With exit status 0, a supervisor (this one or an earlier one)
 now serves FOLDER. Otherwise the program prints the reason. ``url_plugin ...`` is a file transfer plugin.

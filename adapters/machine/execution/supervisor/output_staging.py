@@ -9,8 +9,8 @@ import stat
 from typing import NamedTuple
 
 from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder, write_all
-from .scratch import STAGED, STAGING, access_lists, note, remove_now
-from .usage_meter import TransferError, UsageMeter, unwritable
+from .scratch import STAGED, STAGING, access_lists, remove_now, write_note
+from .usage_meter import TransferError, UsageMeter, unwritable_error
 
 _BUFFER = 1 << 20
 
@@ -30,7 +30,7 @@ class Staging:
         self._many = False  #: whether a directory with many files is among them
         self._directories: dict[str, str] = {}  # with the source directories, whose permissions they get
 
-    def add(self, file: File, target: str, meter: UsageMeter, as_tree: bool = False) -> bool:
+    def copy_or_move(self, file: File, target: str, meter: UsageMeter, as_tree: bool = False) -> bool:
         """Copy a file. Return True if a directory will be moved with all its contents, which needs ``as_tree``. Raise
         `TransferError`."""
         if file.is_directory:
@@ -51,12 +51,12 @@ class Staging:
             if not os.path.isfile(target) and os.path.lexists(target):
                 self._write_into(file.source, target, meter)
                 return
-            if self._movable and (info := self._movable.take(file.source, is_suitable)):
+            if self._movable and (info := self._movable.take_movable_file(file.source, is_suitable)):
                 self._move(file.source, target, info, meter)
                 return
             staged_path = f"{self._folder(nearest)}/{len(self._files)}"
         except OSError as error:
-            raise unwritable(target, error) from None
+            raise unwritable_error(target, error) from None
         try:
             copy(file.source, staged_path, meter, must_sync=len(self._files) < SYNCED_ALONE)
         except TransferError as error:
@@ -73,9 +73,9 @@ class Staging:
         except OSError:
             return False
         tree = self._movable.take_tree(source, is_suitable, SYNCED_ALONE)
-        if tree is None or not meter.fits(tree.size):
+        if tree is None or not meter.is_within_limit(tree.size):
             return False
-        meter.moved(tree.size, tree.blocks, tree.entries)
+        meter.count_moved(tree.size, tree.blocks, tree.entries)
         self._files.append((source, f"{where}/{os.path.basename(target)}"))
         self._many = True
         return True
@@ -89,7 +89,7 @@ class Staging:
             finally:
                 os.close(descriptor)
         self._files.append((source, target))
-        meter.moved(info.st_size, info.st_blocks)
+        meter.count_moved(info.st_size, info.st_blocks)
 
     def _write_into(self, source: str, target: str, meter: UsageMeter) -> None:
         """Write to a device or another special file, which cannot be replaced."""
@@ -116,8 +116,8 @@ class Staging:
                 self._places[folder] = (f"{above[0]}/{os.path.basename(folder)}", *above[1:])
                 return self._places[folder]
             real_path = os.path.realpath(folder)
-            nearest = _nearest(real_path)
-            is_suitable = self._movable is not None and self._movable.suits(nearest)
+            nearest = _nearest_ancestor(real_path)
+            is_suitable = self._movable is not None and self._movable.can_move_into(nearest)
             self._places[folder] = real_path, nearest, is_suitable
         return self._places[folder]
 
@@ -128,7 +128,7 @@ class Staging:
             can_use_iwd = os.stat(self._iwd).st_dev == device and os.access(self._iwd, os.W_OK | os.X_OK)
             stage_folder = self._iwd if can_use_iwd else nearest
             folder = f"{stage_folder}/{self._name}"
-            note(self._scratch, STAGED, "\0".join([*self._folders.values(), folder]))
+            write_note(self._scratch, STAGED, "\0".join([*self._folders.values(), folder]))
             try:
                 os.mkdir(folder, 0o700)
             except FileExistsError:  # left by a killed transfer
@@ -145,7 +145,7 @@ class Staging:
             try:
                 make_directory(target, source)
             except OSError as error:
-                meter.failed(unwritable(target, error))
+                meter.count_failed(unwritable_error(target, error))
         made_folders: set[str] = set()
         for staged_path, target in self._files:
             try:
@@ -154,7 +154,7 @@ class Staging:
                     made_folders.add(folder)
                 os.replace(staged_path, target)
             except OSError as error:
-                meter.failed(unwritable(target, error))
+                meter.count_failed(unwritable_error(target, error))
         for device, folder in self._folders.items():
             remove_now(folder)
             if device != os.stat(self._scratch).st_dev:  # the journal syncs only the scratch directory's disk
@@ -162,7 +162,7 @@ class Staging:
                     sync_folder(os.path.dirname(folder))
 
 
-def _nearest(folder: str) -> str:
+def _nearest_ancestor(folder: str) -> str:
     """Return this directory, or its nearest existing ancestor. Raise `OSError` if that ancestor is a file."""
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
@@ -195,13 +195,13 @@ class MovableOutputs:
 
     def __init__(self, scratch: str) -> None:
         self._inside = f"{scratch}/"
-        self._mount = _mount(scratch)
+        self._mount = _mount_id(scratch)
         self._user = os.geteuid(), os.getegid()
         self._writable: dict[str, bool] = {}
         self._small = ""  # the last directory that had few files: its subdirectories have no more
         self._taken: set[int] = set()  # inodes: two names may request the same file
 
-    def take(self, source: str, place: bool) -> os.stat_result | None:
+    def take_movable_file(self, source: str, place: bool) -> os.stat_result | None:
         """Return the status of a file that can be moved (only once per file), or None if it must be copied. ``place``:
         whether the target directory ``suits``."""
         try:
@@ -255,12 +255,14 @@ class MovableOutputs:
         has_mode = stat.S_ISDIR(info.st_mode) and info.st_mode & mask == mode and info.st_dev == device
         return has_mode and (info.st_uid, info.st_gid) == self._user
 
-    def suits(self, folder: str) -> bool:
+    def can_move_into(self, folder: str) -> bool:
         """Return True if a file that is moved into this directory is equal to one created there."""
         try:
             setgid = os.stat(folder).st_mode & stat.S_ISGID
             writable = os.access(folder, os.W_OK | os.X_OK)
-            return writable and not setgid and _mount(folder) == self._mount and "default" not in access_lists(folder)
+            return (
+                writable and not setgid and _mount_id(folder) == self._mount and "default" not in access_lists(folder)
+            )
         except OSError:
             return False
 
@@ -270,7 +272,7 @@ class MovableOutputs:
         return self._writable[folder]
 
 
-def _mount(folder: str) -> str:
+def _mount_id(folder: str) -> str:
     """Return the mount id of a directory: the kernel renames only within one mount. (proc(5), fdinfo)"""
     descriptor = os.open(folder, os.O_PATH | os.O_CLOEXEC)
     try:

@@ -29,7 +29,7 @@ class KnownSource:
     def path(self) -> str:
         return self.read.path if self.read is not None else self.origin.path
 
-    def take(self, event: e.SourceRead) -> None:
+    def fold_read(self, event: e.SourceRead) -> None:
         self.read = event
         if not self.stops or self.stops[-1][0] != event.offset:
             self.stops.append((event.offset, event.digest))
@@ -45,7 +45,7 @@ def known_sources(log: EventStore) -> dict[int, KnownSource]:
             if isinstance(event, e.SourceFound):
                 source = KnownSource(event)
             elif isinstance(event, e.SourceRead) and source is not None:
-                source.take(event)
+                source.fold_read(event)
         if source is None:
             return sources
         sources[number] = source
@@ -91,7 +91,7 @@ def recognize(path: str, kind: str, sources: dict[int, KnownSource]) -> Continue
     changed_source: Changed | None = None
     # The longest first: a file that continues the longest source also continues its copies.
     for source_known in sorted(same_start, key=lambda known: -known.stops[-1][0]):
-        prefix = Prefix.of(path)
+        prefix = Prefix.open_at_start(path)
         same_bytes = _last_equal_stop(prefix, source_known)
         if same_bytes == source_known.stops[-1][0]:
             return Continued(source_known, prefix)
@@ -114,7 +114,7 @@ def _last_equal_stop(prefix: Prefix, known_source: KnownSource) -> int:
     """Return the last of the source's stops up to which the file is equal."""
     same_bytes = 0
     for offset, expected in known_source.stops:
-        if not prefix.go(offset) or prefix.hex != expected:
+        if not prefix.advance_to(offset) or prefix.hex_digest != expected:
             break
         same_bytes = offset
     return same_bytes
