@@ -236,20 +236,21 @@ def test_a_log_whose_jobs_may_run_elsewhere_is_not_served_here_unless_they_are_k
 
 def test_a_pool_that_was_deleted_and_created_again_runs_its_own_jobs(folder: Folder) -> None:
     """Both logs start alike: their first jobs are activated at the same position, and one of them is still running."""
-    arguments = ("-slots", "1", "-cpus", "1", "-memory", "1024")
+    # After benchmarks, the machine would publish its load if it changed.
+    folder.write("poolbook.conf", "RUNBENCHMARKS = false\nNUM_CPUS = 1\nMEMORY = 1024\nSTART = true\n")
     folder.write("job.sh", "#!/bin/sh\necho begun >> $1\nsleep $2\necho ended >> $1\nexit 3\n")
     (folder.path / "job.sh").chmod(0o755)
     for name, seconds in {"old": 774, "new": 0}.items():
         files = f"executable = job.sh\narguments = {folder.path}/{name} {seconds}\nlog = {name}.log\n"
         folder.write(f"{name}.sub", f"{files}request_memory = 16\nrequest_disk = 1 MB\nqueue\n")
-    with folder.served(*arguments) as server:
+    with folder.served() as server:
         folder.call("submit", "old.sub")
         folder.wait_for((folder.path / "old").exists)
         before = {event["position"] for event in folder.json("log", "1.0") if event["what"] == "activate"}
         server.send_signal(signal.SIGKILL)
     for name in ("pool.db", "pool.db-wal", "pool.db-shm", "pool.db.head", "pool.db.views", "pool.db.sock"):
         (folder.path / name).unlink(missing_ok=True)
-    with folder.served(*arguments):
+    with folder.served():
         folder.call("submit", "new.sub")
         folder.wait_for(lambda: "1.0 3" in folder.call("history", "-af:j", "ExitCode"))
         assert before == {event["position"] for event in folder.json("log", "1.0") if event["what"] == "activate"}
