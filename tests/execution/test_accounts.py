@@ -136,7 +136,7 @@ def test_a_users_pool_reports_that_slot_users_need_root(setting: str) -> None:
     code = (
         "import sys; from poolbook.adapters.machine.accounts import JobAccountSettings\n"
         "from poolbook.domain.config import read\n"
-        "try: JobAccountSettings.configured(read(sys.argv[1]))\n"
+        "try: JobAccountSettings.from_configuration(read(sys.argv[1]))\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
     completed = forked.run(["-c", code, f"{setting} = {SLOTS}\n"], user=65534, check=True)
