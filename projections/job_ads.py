@@ -134,11 +134,7 @@ def ads(clusters: Clusters, job_range: ProcRange, backwards: bool = False) -> It
         if variants is not None:
             set_attributes(
                 ad,
-                {
-                    key: cell
-                    for key, cell in attributes(variants.attributes_of_proc(proc)).items()
-                    if key not in changes
-                },
+                {key: cell for key, cell in attributes(variants.of_proc(proc)).items() if key not in changes},
             )
         ad["ProcId"] = proc
         ad["GlobalJobId"] = global_id(pool, job_range.cluster, proc, qdate)

@@ -61,7 +61,7 @@ class ClusterResult:
 
     def ad_of(self, proc: int) -> Ad:
         """Return a job's ad as submitted."""
-        return {**self.submitted.ad, **Variants(self.submitted.columns).attributes_of_proc(proc)}
+        return {**self.submitted.ad, **Variants(self.submitted.columns).of_proc(proc)}
 
     def repeated_runs(self) -> dict[int, int]:
         """Return the number of starts of each job that was started more than once, by proc."""

@@ -243,7 +243,7 @@ class Autoclusters:
             return cached[2]
         differing = self._differing.get(cluster.id)
         if differing is not None and differing.columns is not None and differing.is_current(cluster):
-            own_values = cluster.variants.attributes_of_proc(proc)
+            own_values = cluster.variants.of_proc(proc)
             values = tuple([own_values[name] for name in differing.columns])
             signature = differing.signatures.get(values)
             if signature is None:
@@ -260,9 +260,7 @@ class Autoclusters:
             self._of_cluster[cluster.id] = (cluster, edits, signature)
             return signature
         columns = tuple(spellings[name] for name in sorted(relevant_names & spellings.keys()))
-        is_stable = is_stable and all(
-            _is_literal_text(cluster.variants.attributes_of_proc(proc)[name]) for name in columns
-        )
+        is_stable = is_stable and all(_is_literal_text(cluster.variants.of_proc(proc)[name]) for name in columns)
         determined = is_stable and self._all_plain(cluster, columns)
         self._differing[cluster.id] = _DifferingCluster(cluster, edits, columns if determined else None)
         return signature
@@ -274,7 +272,7 @@ class Autoclusters:
         return all(map(_is_literal_text, texts))
 
     def _find(self, cluster: Cluster, proc: int) -> tuple[Signature, set[str]]:
-        return self.signature_of({**cluster.ad, **cluster.variants.attributes_of_proc(proc), **cluster.changes(proc)})
+        return self.signature_of({**cluster.ad, **cluster.variants.of_proc(proc), **cluster.changes(proc)})
 
     def signature_of(self, texts: Mapping[str, str]) -> tuple[Signature, set[str]]:
         """Return the signature of a job with this ad, and the lower-case names of attributes that may affect it."""

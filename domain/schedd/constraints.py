@@ -116,7 +116,7 @@ def _job_ads(cluster: Cluster, procs: Sequence[int]) -> Iterator[tuple[int, Clas
             shared_parts = shared[cohort] = _shared_ad(cluster, proc)
         parent, varying = shared_parts
         ad = ClassAd(chained=parent)
-        varying_texts = cluster.variants.attributes_of_proc(proc) if varying else {}
+        varying_texts = cluster.variants.of_proc(proc) if varying else {}
         for name in varying:
             parsed = parse_cached(varying_texts[name]) if varying_texts[name] else None
             if parsed is not None:

@@ -73,9 +73,7 @@ def expand_for_slot(
     """Return the changes to a job's ad from a slot's ad, or hold the job and return None if the slot lacks a value. The
     ads of jobs without ``$$()`` are not built."""
     edited = cluster.changes(proc) if cluster.edit_count else {}
-    if not any(
-        "$$(" in text for ad in (cluster.ad, cluster.variants.attributes_of_proc(proc), edited) for text in ad.values()
-    ):
+    if not any("$$(" in text for ad in (cluster.ad, cluster.variants.of_proc(proc), edited) for text in ad.values()):
         return {}
     job = cluster.attributes(proc)
     try:

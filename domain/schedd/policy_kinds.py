@@ -52,6 +52,6 @@ def group_alike(cluster: Cluster, procs: Sequence[int], names: frozenset[str]) -
     groups: dict[tuple[object, ...], list[int]] = {}
     cohorts, status = cluster.cohort_of, cluster.status
     for proc in procs:
-        values = [cluster.variants.attributes_of_proc(proc)[name] for name in names_read] if names_read else ()
+        values = [cluster.variants.of_proc(proc)[name] for name in names_read] if names_read else ()
         groups.setdefault((cohorts[proc], status[proc], *values), []).append(proc)
     return list(groups.values())

@@ -135,7 +135,7 @@ class Cluster:
         if name in changes:
             return changes[name] or default
         if name in self.variants.names:
-            return self.variants.attributes_of_proc(proc)[name]
+            return self.variants.of_proc(proc)[name]
         return self.ad.get(name, default)
 
     def requested_value(self, proc: int, name: str) -> str:
@@ -148,11 +148,7 @@ class Cluster:
             if edited is not None:
                 return edited
         spelling = self._spelling(name)
-        return (
-            self.variants.attributes_of_proc(proc)[spelling]
-            if spelling in self.variants.names
-            else self.ad.get(spelling, "")
-        )
+        return self.variants.of_proc(proc)[spelling] if spelling in self.variants.names else self.ad.get(spelling, "")
 
     def has_evict_transforms(self, proc: int) -> bool:
         """Return True if the job has transforms for evictions, which may change the job if a run ends with a hold."""
@@ -179,7 +175,7 @@ class Cluster:
 
     def attributes(self, proc: int) -> Ad:
         """Return the complete ad of one job."""
-        ad = {**self.ad, **self.variants.attributes_of_proc(proc), **self.changes(proc)}
+        ad = {**self.ad, **self.variants.of_proc(proc), **self.changes(proc)}
         ad["ClusterId"], ad["ProcId"] = str(self.id), str(proc)
         ad["JobStatus"] = str(self.status[proc])
         return {name: text for name, text in ad.items() if text}

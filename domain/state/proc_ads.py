@@ -65,7 +65,7 @@ class Variants:
             self._number, self._chunk = number, decode(self.chunks[number])
         return self._chunk
 
-    def attributes_of_proc(self, proc: int) -> dict[str, str]:
+    def of_proc(self, proc: int) -> dict[str, str]:
         """Return the attributes of one process that differ between the processes."""
         if not self.chunks:
             return {}

@@ -33,7 +33,7 @@ class _EpochCluster:
     changes_by_proc: dict[int, Changes] = field(factory=dict)
 
     def base(self, proc: int) -> e.Ad:
-        return {**self.ad, **self.variants.attributes_of_proc(proc)} if self.variants.chunks else self.ad
+        return {**self.ad, **self.variants.of_proc(proc)} if self.variants.chunks else self.ad
 
     def changes(self, proc: int) -> Changes:
         """Return the attributes that events have changed in the ad of a job that runs or has run."""

@@ -108,7 +108,7 @@ class OwnJob(JobLife):
             self.chain.append(self.transformed[-1])
             return
         if isinstance(event, e.ClusterSubmitted):
-            self.base = {**event.ad, **Variants(event.columns).attributes_of_proc(self.proc)}
+            self.base = {**event.ad, **Variants(event.columns).of_proc(self.proc)}
         _READERS[type(event)](self, position, event)
         fold_job(self.changes, self.base, event)
 

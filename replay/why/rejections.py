@@ -252,7 +252,7 @@ class Rejections:
         submission = self._submitted.get(int(number)) if number.isdigit() and proc.isdigit() else None
         if submission is None or not 0 <= int(proc) < submission.count:
             return False
-        other_ad = {**submission.ad, **Variants(submission.columns).attributes_of_proc(int(proc))}
+        other_ad = {**submission.ad, **Variants(submission.columns).of_proc(int(proc))}
         for edit in self._edited.get(submission.cluster, ()):
             if any(first <= int(proc) <= last for first, last in edit.procs):
                 other_ad |= edit.changes

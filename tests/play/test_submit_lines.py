@@ -65,7 +65,7 @@ def test_a_submit_command_acts_as_in_a_submit_file(commands: str, attribute: str
 
 def test_macros_of_the_submit_language_are_expanded_for_each_job() -> None:
     variants = Variants(submitted_ad("count=3 priority=$(Process)").columns)
-    assert [variants.attributes_of_proc(proc)["JobPrio"] for proc in range(3)] == ["0", "1", "2"]
+    assert [variants.of_proc(proc)["JobPrio"] for proc in range(3)] == ["0", "1", "2"]
 
 
 def test_a_job_submitted_on_hold_stays_held() -> None:

@@ -79,7 +79,7 @@ class LoggedCluster:
                 return changes[name]
         spelling = self._spelled.get(name.lower(), name)
         if spelling in self.variants.names:
-            return self.variants.attributes_of_proc(proc)[spelling]
+            return self.variants.of_proc(proc)[spelling]
         return self.ad.get(spelling, "")
 
     def string_value(self, proc: int, name: str) -> str:
@@ -139,7 +139,7 @@ class LoggedCluster:
         return values
 
     def _job_ad(self, proc: int) -> Ad:
-        ad = {**self.ad, **self.variants.attributes_of_proc(proc)}
+        ad = {**self.ad, **self.variants.of_proc(proc)}
         for procs, changes in self._edits:
             if contains_proc(procs, proc):
                 ad.update(changes)

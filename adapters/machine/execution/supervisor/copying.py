@@ -14,7 +14,7 @@ import stat
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from .usage_meter import UsageMeter, unreadable_error, unwritable_error
+from .usage_meter import UsageMeter, read_error, write_error
 
 SYNCED_ALONE = 64  #: up to this many files are synced one by one; for more files, their whole disk is synced
 NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -56,7 +56,7 @@ def copy_in(file: File, folder: str, made_folders: set[str], meter: UsageMeter, 
         try:
             make_directory(parent, file.source if file.is_directory else "")
         except OSError as error:
-            raise unwritable_error(target, error) from None
+            raise write_error(target, error) from None
         made_folders.add(parent)
     if not file.is_directory:
         copy(file.source, target, meter, must_sync)
@@ -68,7 +68,7 @@ def copy(source: str, target: str, meter: UsageMeter, must_sync: bool) -> None:
     try:
         reader = os.open(source, os.O_RDONLY | NEVER_WAIT)
     except OSError as error:
-        raise unreadable_error(source, error) from None
+        raise read_error(source, error) from None
     try:
         info = os.fstat(reader)
         meter.admit(source, info.st_size)
@@ -76,14 +76,14 @@ def copy(source: str, target: str, meter: UsageMeter, must_sync: bool) -> None:
         try:
             writer = os.open(target, flags, 0o600)
         except OSError as error:
-            raise unwritable_error(target, error) from None
+            raise write_error(target, error) from None
         try:
             size = carry(reader, writer) if stat.S_ISREG(info.st_mode) else 0  # a device has no size
             os.fchmod(writer, stat.S_IMODE(info.st_mode) & 0o777)
             if must_sync:
                 os.fsync(writer)
         except OSError as error:
-            raise unwritable_error(target, error) from None
+            raise write_error(target, error) from None
         finally:
             os.close(writer)
     finally:

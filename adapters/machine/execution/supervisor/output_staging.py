@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder, write_all
 from .scratch import STAGED, STAGING, access_lists, remove_now, write_note
-from .usage_meter import TransferError, UsageMeter, unwritable_error
+from .usage_meter import TransferError, UsageMeter, write_error
 
 _BUFFER = 1 << 20
 
@@ -56,7 +56,7 @@ class Staging:
                 return
             staged_path = f"{self._folder(nearest)}/{len(self._files)}"
         except OSError as error:
-            raise unwritable_error(target, error) from None
+            raise write_error(target, error) from None
         try:
             copy(file.source, staged_path, meter, must_sync=len(self._files) < SYNCED_ALONE)
         except TransferError as error:
@@ -73,7 +73,7 @@ class Staging:
         except OSError:
             return False
         tree = self._movable.take_tree(source, is_suitable, SYNCED_ALONE)
-        if tree is None or not meter.is_within_limit(tree.size):
+        if tree is None or not meter.has_room(tree.size):
             return False
         meter.count_moved(tree.size, tree.blocks, tree.entries)
         self._files.append((source, f"{where}/{os.path.basename(target)}"))
@@ -145,7 +145,7 @@ class Staging:
             try:
                 make_directory(target, source)
             except OSError as error:
-                meter.count_failed(unwritable_error(target, error))
+                meter.count_failed(write_error(target, error))
         made_folders: set[str] = set()
         for staged_path, target in self._files:
             try:
@@ -154,7 +154,7 @@ class Staging:
                     made_folders.add(folder)
                 os.replace(staged_path, target)
             except OSError as error:
-                meter.count_failed(unwritable_error(target, error))
+                meter.count_failed(write_error(target, error))
         for device, folder in self._folders.items():
             remove_now(folder)
             if device != os.stat(self._scratch).st_dev:  # the journal syncs only the scratch directory's disk

@@ -18,7 +18,7 @@ from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove_now
 from .transfer import Restore, changed, copy_and_replace, output_path
-from .usage_meter import Result, TransferError, UsageMeter, unwritable_error
+from .usage_meter import Result, TransferError, UsageMeter, write_error
 
 KEPT = ".poolbook-kept"  #: in the spool directory: the names of the kept files
 NEXT, BEFORE = ".tmp", ".swap"  #: the suffixes of its next and of its previous content
@@ -78,7 +78,7 @@ def copy_to_spool(order: Order, scratch: str, checkpoint: bool = False) -> Resul
         if names_before or os.path.isdir(spool):
             _link_all(spool, new)
     except OSError as error:
-        meter.count_failed(unwritable_error(spool, error))
+        meter.count_failed(write_error(spool, error))
         return meter.result()
     names = _names_to_keep(order, scratch, checkpoint)
     copied_names = set(_copy_all(names, order, scratch, new, meter))
@@ -89,7 +89,7 @@ def copy_to_spool(order: Order, scratch: str, checkpoint: bool = False) -> Resul
         _commit(spool, new, sorted(copied_names.union(names_before)), synced=meter.files < SYNCED_ALONE)
     except OSError as error:
         remove_now(new)
-        meter.count_failed(unwritable_error(spool, error))
+        meter.count_failed(write_error(spool, error))
     return meter.result()
 
 

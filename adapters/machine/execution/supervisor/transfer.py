@@ -23,16 +23,7 @@ from .output_staging import MovableOutputs, Staging
 from .plugins import PluginError, Plugins, file_name, scheme
 from .sandbox import OWN_FILES, STREAMS, Transfer
 from .scratch import CATALOG, STAGING, write_note
-from .usage_meter import (
-    RECEIVING,
-    SENDING,
-    Result,
-    TransferError,
-    UsageMeter,
-    illegal_path_error,
-    plugin_error,
-    unreadable_error,
-)
+from .usage_meter import RECEIVING, SENDING, Result, TransferError, UsageMeter, path_error, plugin_error, read_error
 
 # Input
 
@@ -119,7 +110,7 @@ def _expand(path: str, name: str, preserve: bool, within: str = "") -> Iterator[
     the listed one, and links that lead out of the directory ``within``."""
     keeps_path = preserve and not name.startswith("/")
     if keeps_path and ".." in name.split("/"):
-        raise illegal_path_error(name)
+        raise path_error(name)
     contents = name.endswith(("/", "/.")) and not keeps_path
     plain_path = os.path.normpath(name)
     where = os.path.dirname(plain_path) if keeps_path else ""
@@ -137,15 +128,13 @@ def _walk(path: str, name: str, within: str, contents: bool = False) -> Iterator
     try:
         info = os.stat(path)
     except OSError as error:
-        raise unreadable_error(path, error) from None
+        raise read_error(path, error) from None
     if stat.S_ISREG(info.st_mode) or (stat.S_ISCHR(info.st_mode) and not within):
         yield File(path, name)
     if not stat.S_ISDIR(info.st_mode):
         return
     if not contents and os.path.islink(path.rstrip("/")):
-        raise unreadable_error(
-            path, OSError(errno.EISDIR, ""), "- Transfer of symlinks to directories is not supported."
-        )
+        raise read_error(path, OSError(errno.EISDIR, ""), "- Transfer of symlinks to directories is not supported.")
     pending = [File(path, name, is_directory=True)]
     while pending:  # not recursive: the tree may be deeper than the stack
         file = pending.pop()
@@ -161,7 +150,7 @@ def _entries(folder: File, within: str) -> Iterator[File]:
         with os.scandir(folder.source.rstrip("/") or "/") as found_entries:
             entries = sorted(found_entries, key=lambda entry: entry.name)
     except OSError as error:
-        raise unreadable_error(folder.source, error) from None
+        raise read_error(folder.source, error) from None
     for entry in entries:
         inner_name = f"{folder.name}/{entry.name}" if folder.name else entry.name
         if within and entry.is_symlink() and not _leads_inside(within, entry.path):
@@ -285,7 +274,7 @@ def output_path(scratch: str, name: str) -> str:
     an absolute path is allowed."""
     path = os.path.join(scratch, name)
     if not name.startswith("/") and not _leads_inside(scratch, path):
-        raise unreadable_error(path, OSError(errno.EXDEV, ""))
+        raise read_error(path, OSError(errno.EXDEV, ""))
     return path
 
 

@@ -33,17 +33,17 @@ class TransferError(Exception):
         self.protocol, self.by_plugin = protocol, by_plugin
 
 
-def unreadable_error(path: str, error: OSError, rule: str = "") -> TransferError:
+def read_error(path: str, error: OSError, rule: str = "") -> TransferError:
     number = error.errno or 0
     return TransferError(SENDING, number, f"reading from file {path}: (errno {number}) {os.strerror(number)}{rule}")
 
 
-def unwritable_error(path: str, error: OSError) -> TransferError:
+def write_error(path: str, error: OSError) -> TransferError:
     number = error.errno or 0
     return TransferError(RECEIVING, number, f"writing to file {path}: (errno {number}) {os.strerror(number)}")
 
 
-def illegal_path_error(path: str) -> TransferError:
+def path_error(path: str) -> TransferError:
     """Return the error of a relative path that leads out of its directory."""
     return TransferError(RECEIVING, errno.EPERM, f"Attempt to write to illegal sandbox path: {path}")
 
@@ -64,7 +64,7 @@ class UsageMeter:
 
     def admit(self, path: str, size: int) -> None:
         """Raise `TransferError` if `size` more bytes would exceed the job's limit."""
-        if not self.is_within_limit(size):
+        if not self.has_room(size):
             assert self._limit is not None
             reason = (
                 f"sending file {path}: max total {'upload' if self._kind == 'input' else 'download'} bytes exceeded "
@@ -72,7 +72,7 @@ class UsageMeter:
             )
             raise TransferError(SENDING, 0, reason, TOO_LARGE[self._kind])
 
-    def is_within_limit(self, size: int) -> bool:
+    def has_room(self, size: int) -> bool:
         """Return True if `size` more bytes are within the job's limit."""
         return self._limit is None or self.size + size <= self._limit
 
