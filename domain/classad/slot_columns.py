@@ -26,6 +26,7 @@ _MAX_MASK_BYTES = 48_000_000  # bytes
 _MAX_VECTORS = 200
 _FEW = 64
 """The number of distinct values up to which comparisons with a column share masks."""
+_EXACT = 2**53
 _SAMPLE = 4096
 """The number of a column's rows that are checked before all of its distinct values are computed."""
 
@@ -303,10 +304,14 @@ class SlotColumns:
             return None
         data: Any = payload.view(np.float64) if column.kinds == REAL else payload  # type: ignore[union-attr]
         few, least, most = column.cached("range", lambda: _range(data))
-        if few is not None:
-            key: Any = (name, test, bisect_left(few, number), bisect_right(few, number))
-        else:
-            key = (name, test, number if least <= number <= most else number < least)
+        position: Any = type(number), number
+        # Beyond 2**53 an integer may equal a real only after it is rounded. NaN equals nothing, and has no position.
+        if number == number and -_EXACT < least <= most < _EXACT:
+            if few is not None:
+                position = bisect_left(few, number), bisect_right(few, number)
+            elif not least <= number <= most:
+                position = number < least
+        key = name, test, position
         cached = self.masks.get(key)
         if cached is not None and len(cached[1]) == self._rows and cached[0] == {name: column.version}:
             return cached[1]

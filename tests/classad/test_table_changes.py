@@ -1,12 +1,13 @@
 """Property: a table whose slots come, go and change answers like a new one."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
 from poolbook.domain.classad import UNDEFINED, ClassAd, parse
+from poolbook.domain.classad.matching import symmetric_match
 from poolbook.domain.classad.table import SlotTable
 
 from .tables import WILLING, check_all, table_of, values_of
@@ -221,3 +222,29 @@ def test_a_job_may_use_an_attribute_that_no_slot_has_when_slots_come_and_go() ->
         table.add(slots[0])
     table.remove([0, 1])
     assert plan.matches().tolist() == table.matches(job).tolist() == [True] * len(table)
+
+
+LARGE = "9007199254740992.0"
+NUMBERS = ("-5", "1", "0", "1.0", "50", "99", "99.5", "1e30", "-1e30", 'real("NaN")', 'real("INF")', LARGE)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        range(100),
+        [number / 2 for number in range(200)],
+        [1, 50, 99],
+        [1.0, float("nan"), 99.5],
+        [float("nan"), *(number / 2 for number in range(200))],
+        [2**53, 2**53 + 1, 5],
+        [*range(100), 2**53 + 1],
+    ],
+    ids=["many integers", "many reals", "few integers", "NaN", "many reals and NaN", "large", "many and large"],
+)
+def test_comparisons_with_different_numbers_do_not_share_a_wrong_mask(values: Sequence[float]) -> None:
+    slots = [ClassAd({"Value": value, "Requirements": parse("true")}) for value in values]
+    table = SlotTable(slots)
+    for operator in ("<", "<=", "==", "!=", ">=", ">"):
+        for number in NUMBERS:
+            job = ClassAd({"Requirements": parse(f"TARGET.Value {operator} {number}")})
+            assert table.matches(job).tolist() == [symmetric_match(job, slot) for slot in slots], (operator, number)
