@@ -6,6 +6,7 @@ in the user's state folder, under a digest of its URL.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import struct
@@ -223,6 +224,8 @@ class WriterLock:
         """Release the lock, or leave the queue."""
         self._leave_queue()
         if self._session is not None:
+            with contextlib.suppress(Exception):  # closing the session also releases the lock, but a moment later
+                self._session.execute("SELECT pg_advisory_unlock_all()")
             self._session.close()
             self._session = None
         if self._fd is not None:
