@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from ...domain.classad import Context
@@ -42,13 +41,9 @@ from .pool_administration import Config, Configured, Submitters
 from .python_values import plain_ads, seconds_of, text_of
 
 if TYPE_CHECKING:
-    from concurrent.futures import Future
-
     from ...replay.validation import Violation
-    from ..runtime.log_writer import StimulusResult
     from ..runtime.pool_server import PoolServer
 
-_GROUPING_S = 0.01  #: how long a submission waits for those of other threads
 _WAY_OUT = "run that program yourself, and submit its output"
 
 
@@ -66,7 +61,7 @@ class Outcome(TypedDict):
     changes: dict[str, str]  #: the attributes that the edit set, as expressions
 
 
-@serialized("close", "advance", "run", "prio", "submit")
+@serialized("close", "advance", "run", "prio")
 class Pool(Submitters, LogQueries):
     """A pool. Open it with `Pool.open`, use it as a context manager or `close` it.
 
@@ -98,8 +93,6 @@ class Pool(Submitters, LogQueries):
         self._step: Callable[[int | None], object] = engine.step  #: lets time pass
         self._user, self._close = user, close
         self._views: sqlite3.Connection | None = None
-        self._submitters: set[int] = set()  #: the threads that wait for their turn to submit
-        self._submissions: list[tuple[s.Submit, Future[StimulusResult]]] = []  #: those that wait for an append
 
     @property
     def _log(self) -> EventStore:
@@ -205,8 +198,6 @@ class Pool(Submitters, LogQueries):
         :raises Refusal: the pool does not accept it
         :warns SubmitWarning: a command has no effect, or not the likely intended one
         """
-        from concurrent.futures import Future, wait
-
         from ..runtime.disk import ReadOnlyDisk
         from ..runtime.requests import SubmitTerms
         from ..runtime.submit_request import submission_of, submit_request
@@ -215,49 +206,20 @@ class Pool(Submitters, LogQueries):
             raise TypeError("a submission is a submit description's text, or a mapping of its commands")
         if not isinstance(count, int) or (isinstance(description, str) and count != 1):
             raise ValueError(f"count = {count!r}: give a whole number with a mapping; a text has its queue statement")
-        with ExitStack() as turn:
-            self._submitters.add(get_ident())
-            try:
-                turn.enter_context(self._calls)
-            finally:
-                self._submitters.discard(get_ident())
-            submitting_user = user or self._user
-            number = self._engine.state.next_cluster + len(self._submissions)
-            parsed = submission_of(
-                description, count=count, seed=number, user=submitting_user, disk=ReadOnlyDisk(Path(folder), _WAY_OUT),
-                terms=SubmitTerms.from_state(self._engine.state, number), now=self._engine.world.now() // SECOND,
-            )  # fmt: skip
-            for warning in parsed.warnings:
-                warnings.warn(warning, SubmitWarning, stacklevel=2)
-            self._allow_jobs_of(submitting_user)
-            request = submit_request(parsed, self._engine.id("submit"), submitting_user, number)
-            result: Future[StimulusResult] = Future()
-            self._submissions.append((request, result))
-            # Let the threads that wait for their turn add their submissions, unless a callback keeps this one.
-            if not self._submitters or self._engine.in_callback:
-                self._append_submissions()
-        if not wait([result], _GROUPING_S).done:
-            with self._calls:
-                if self._submissions:
-                    self._append_submissions()
-        if result.result().refusal:
-            raise Refusal(result.result().refusal)
-        answer = result.result().value
+        submitting_user = user or self._user
+        number = self._engine.state.next_cluster
+        parsed = submission_of(
+            description, count=count, user=submitting_user, disk=ReadOnlyDisk(Path(folder), _WAY_OUT), seed=number,
+            terms=SubmitTerms.from_state(self._engine.state, number), now=self._engine.world.now() // SECOND,
+        )  # fmt: skip
+        for warning in parsed.warnings:
+            warnings.warn(warning, SubmitWarning, stacklevel=3)
+        request = submit_request(parsed, self._engine.id("submit"), submitting_user, number)
+        self._allow_jobs_of(submitting_user)
+        answer = self._ask(request)
         if answer.get("warning"):
-            warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
+            warnings.warn(answer["warning"], SubmitWarning, stacklevel=3)
         return int(answer["cluster"])
-
-    def _append_submissions(self) -> None:
-        """Decide the waiting submissions, and append their events together."""
-        submissions, self._submissions = self._submissions, []
-        try:
-            answers = self._engine.handle([request for request, _ in submissions])
-        except BaseException as error:
-            for _, result in submissions:
-                result.set_exception(error)
-        else:
-            for (_, result), answer in zip(submissions, answers, strict=True):
-                result.set_result(answer)
 
     def _allow_jobs_of(self, user: str) -> None:
         """With real execution, let jobs of this user run with the rights of this process."""

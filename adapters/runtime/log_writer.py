@@ -139,11 +139,6 @@ class LogWriter:
         self._serial += 1
         return f"{kind}-{self.state.position + 1}-{self._serial}"
 
-    @property
-    def in_callback(self) -> bool:
-        """Return True while effects are performed or events are published, which may call this object again."""
-        return self.performing or self._publishing
-
     def handle(self, stimuli: Sequence[s.Stimulus], patience: EvaluationBudget | None = None) -> list[StimulusResult]:
         """Decide `stimuli` and their immediate consequences, append the events, and perform the effects.
 

@@ -283,7 +283,7 @@ class Plan:
     def _prepare_groups(self, column: AttributeColumn | None) -> None:
         table, groups = self.table, self._prepared.groups
         self._inlined_names = 0
-        if table.prepared_form != table.form_number:
+        if table.prepared_form != table.form_number or len(table.prepared) > _MAX_PREPARED:
             table.prepared.clear()
             table.prepared_form = table.form_number
         requirements = self.job._find("requirements")
@@ -291,8 +291,7 @@ class Plan:
             return  # without Requirements on both sides nothing matches
         groups.append((None, self._clauses(requirements[1], JOB, frozenset())))
         kinds, payloads, _ = table.distinct(column)
-        members_of_groups = column.cached("members", lambda: table.members(column))
-        for kind, payload, members in zip(kinds.tolist(), payloads.tolist(), members_of_groups, strict=True):
+        for kind, payload, members in zip(kinds.tolist(), payloads.tolist(), table.members(column), strict=True):
             # A slot without Requirements accepts nothing.
             expression = Literal(False) if kind == ABSENT else table.heap.decode(kind, payload)
             groups.append((members, self._clauses(expression, SLOT, frozenset())))
@@ -415,6 +414,8 @@ def _all_if_none(mask: Mask | None, count: int) -> Mask:
     return np.ones(count, bool) if mask is None else mask
 
 
+_MAX_PREPARED = 20_000
+"""The maximum number of prepared clauses of a table, which jobs with other values or expressions would never remove."""
 _MAX_INLINED = 1000
 """The maximum number of names that a plan replaces with their expressions; further names are evaluated in columns."""
 _TARGET = Attribute(None, "TARGET")

@@ -287,8 +287,12 @@ class SlotColumns:
 
     def members(self, column: AttributeColumn) -> list[Mask | None]:
         """Return the mask of the rows with each distinct cell of a column, or None if all rows have the same cell."""
-        kinds, _, inverse = self.distinct(column)
-        return [None if len(kinds) == 1 else inverse == number for number in range(len(kinds))]
+
+        def compute() -> list[Mask | None]:
+            kinds, _, inverse = self.distinct(column)
+            return [None if len(kinds) == 1 else inverse == number for number in range(len(kinds))]
+
+        return column.cached("members", compute)  # type: ignore[no-any-return]
 
     def comparison(self, name: str, test: Callable[[Any, Any], Any], number: float) -> Mask | None:
         """Return the mask of the slots where a comparison of an attribute with a number is true. Return None if the
@@ -327,8 +331,7 @@ class SlotColumns:
             return int(np.count_nonzero(mask))
         cached = self._counts.get(id(mask))
         if cached is None:
-            if (len(self._counts) + 1) * max(1, self._rows) > _MAX_MASK_BYTES:
-                self._counts.clear()
+            self._make_room(self._counts)
             cached = self._counts[id(mask)] = mask, int(np.count_nonzero(mask))
         return cached[1]
 
@@ -342,8 +345,7 @@ class SlotColumns:
         key = operation, id(left), id(right)
         cached = self._combined.get(key)
         if cached is None:
-            if (len(self._combined) + 1) * max(1, self._rows) > _MAX_MASK_BYTES:
-                self._combined.clear()
+            self._make_room(self._combined)
             mask = operation(left, right)
             mask.flags.writeable = False
             cached = self._combined[key] = left, right, mask
@@ -385,9 +387,13 @@ class SlotColumns:
         """Check whether MY and TARGET mean the job and the slot, because no ad has an attribute of that name."""
         return not any(name in self.columns or job._find(name) is not None for name in ("my", "target"))
 
+    def _make_room(self, cache: dict[Any, Any]) -> None:
+        """Clear a cache of masks that would take too much memory with another one."""
+        if (len(cache) + 1) * max(1, self._rows) > _MAX_MASK_BYTES:
+            cache.clear()
+
     def keep_mask(self, key: Any, column_versions: dict[str, int], mask: Mask) -> None:
-        if (len(self.masks) + 1) * max(1, self._rows) > _MAX_MASK_BYTES:
-            self.masks.clear()
+        self._make_room(self.masks)
         mask.flags.writeable = False
         self.masks[key] = (column_versions, mask)
 

@@ -70,30 +70,6 @@ def opened(place: Place, **options: Any) -> Pool:
     return Pool.open(place.url, user="alice", uid_domain="x.org", behave=lambda launch: Behaviour(60), **options)
 
 
-def test_submissions_that_arrive_during_an_append_share_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("poolbook.adapters.library.embedded_pool._GROUPING_S", 60.0)
-    with Pool.open(user="alice", uid_domain="x.org") as pool, ThreadPoolExecutor(5) as threads:
-        positions: list[int] = []
-        arrived = threading.Event()
-
-        def note(first: int, events: Sequence[Event]) -> None:
-            positions.append(first)
-            arrived.wait(60)
-
-        pool._engine.subscribe(note)
-        first = threads.submit(pool.submit, WORK)
-        while not positions:
-            arrived.wait(0.001)
-        others = [threads.submit(pool.submit, WORK) for _ in range(4)]
-        while len(pool._submitters) < 4:
-            arrived.wait(0.001)
-        arrived.set()
-        assert first.result() == 1
-        assert sorted(each.result() for each in others) == [2, 3, 4, 5]
-        assert len(positions) == 2
-        assert pool.judge() == []
-
-
 def test_an_invalid_submission_does_not_affect_those_of_other_threads() -> None:
     with Pool.open(user="alice", uid_domain="x.org") as pool, ThreadPoolExecutor(4) as threads:
         invalid = {"executable": "/bin/work", "request_cpus": "1 +"}
