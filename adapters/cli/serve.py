@@ -29,6 +29,11 @@ _PRELOADED_MODULES = ("poolbook.projections.projector", "poolbook.domain.negotia
 """Modules that the first jobs need. Loading them takes half a second or more, and no request should wait for it."""
 
 
+def _preload_modules() -> None:
+    for module in _PRELOADED_MODULES:
+        import_module(module)
+
+
 def open_server(
     command: ToolSyntax, arguments: Arguments, create: bool = True, *, is_measured: bool = False
 ) -> PoolServer:
@@ -172,6 +177,7 @@ def run(argv: Sequence[str]) -> int:
         number = server.engine.state.next_cluster
         request = Reading(description).request(SubmitTerms.from_state(server.engine.state, number), {})
         print_warnings(request.warnings)
+        _preload_modules()
         (answer,) = server.engine.handle([request.request])
         if answer.refusal:
             print_warnings([f"ERROR: {answer.tool}" if answer.tool else f"poolbook: {answer.refusal}"])
@@ -207,8 +213,7 @@ def resume(argv: Sequence[str]) -> int:
 
 def serve(argv: Sequence[str]) -> int:
     arguments = parse(SERVE, argv)
-    for module in _PRELOADED_MODULES:
-        import_module(module)
+    _preload_modules()
     server = open_server(SERVE, arguments, is_measured=True)
     try:
         server.catch_signals()

@@ -74,7 +74,7 @@ class Spool:
         create that user's part of the spool. Raise `ValueError` if that fails."""
         root = self.root if user is None else self._directory_of_user(user)
         name = f"cluster{cluster}.proc{proc}.subproc0"
-        return str(root / str(cluster % _WIDTH) / str(proc % _WIDTH) / name)
+        return f"{root}/{cluster % _WIDTH}/{proc % _WIDTH}/{name}"
 
     def _directory_of_user(self, user: UnixAccount) -> Path:
         user_folder = self.of_users / str(user.uid)

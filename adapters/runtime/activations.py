@@ -6,6 +6,7 @@ import os
 import re
 import signal
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 from attrs import evolve
 
@@ -104,8 +105,19 @@ def _signal(job: ReadAd, attribute: str) -> int:
     return int(named) if isinstance(named, signal.Signals) else 0
 
 
-def _old_form(ad: Ad) -> str:
-    return "".join(f"{name} = {ad[name]}\n" for name in sorted(ad, key=str.lower))
+def _old_form(ad: Ad, names: Sequence[str]) -> str:
+    return "".join([f"{name} = {ad[name]}\n" for name in names])
+
+
+@lru_cache
+def _sorted_names(names: tuple[str, ...]) -> list[str]:
+    """Sort the names of an ad. The result is cached, because most jobs have the same names, and so do most slots."""
+    return sorted(names, key=str.lower)
+
+
+@lru_cache
+def _published_names(names: tuple[str, ...]) -> list[str]:
+    return _sorted_names(tuple(filter(is_published, names)))
 
 
 def activation(
@@ -138,8 +150,8 @@ def activation(
         stdin=job.text("In"),
         stdout=job.text("Out"),
         stderr=job.text("Err"),
-        job_ad=_old_form(launch.job_ad),
-        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if is_published(name)}),
+        job_ad=_old_form(launch.job_ad, _sorted_names(tuple(launch.job_ad))),
+        machine_ad=_old_form(launch.slot_ad, _published_names(tuple(launch.slot_ad))),
         cpus=slot.number("Cpus") or 1,
         memory_mb=memory,
         disk_kb=disk,
@@ -189,7 +201,7 @@ def client_activation(
         iwd=client.get("InitialDir", ""),
         stdout=client.get("Output", ""),
         stderr=client.get("Error", ""),
-        machine_ad=_old_form({name: text for name, text in launch.slot_ad.items() if is_published(name)}),
+        machine_ad=_old_form(launch.slot_ad, _published_names(tuple(launch.slot_ad))),
         cpus=slot.number("Cpus") or 1,
         memory_mb=slot.number("Memory") or 0,
         disk_kb=slot.number("Disk") or 0,

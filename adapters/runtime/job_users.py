@@ -42,11 +42,12 @@ class JobUsers:
     def __init__(self, folder: Path, refuses_root: bool) -> None:
         self._folder = folder
         self._refuses_root = refuses_root
+        self._own_name = user_name()
 
     def user_of_launch(self, launch: Launch, accounts: JobAccountSettings) -> Whom:
         """Return the user as whom a job runs, and the owner of its files. Raise `NotRun`."""
         try:
-            if launch.owner == user_name():
+            if launch.owner == self._own_name:
                 return self._roots(launch, accounts), None
             files = accounts.owner_account(launch.owner)
             account = accounts.account_of(launch.job_ad, launch.slot, launch.owner)

@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
+import msgspec
 from attrs import asdict, define
 
 from ....domain.errors import PoolbookError
@@ -290,7 +291,7 @@ class Supervisor:
 
     def _write(self, messages: Iterable[dict[str, Any]]) -> None:
         assert self._lines is not None
-        self._lines.connection.sendall(b"".join(json.dumps(message).encode() + b"\n" for message in messages))
+        self._lines.connection.sendall(b"".join([_line_of(message) for message in messages]))
 
     def _ask(self, keys: Sequence[str]) -> dict[str, Known]:
         while True:
@@ -375,10 +376,14 @@ class Supervisor:
 
 
 def _start(activation: LaunchRequest, name: str) -> dict[str, Any]:
-    fields = ("limits", "transfer", "account", "files", "chirp", "container")
-    nested_parts = {field: getattr(activation, field) for field in fields}
-    order = asdict(activation, recurse=False) | {field: part and asdict(part) for field, part in nested_parts.items()}
-    return {"do": "start", "order": {**order, "key": name}}
+    return {"do": "start", "order": {**asdict(activation, recurse=False), "key": name}}
+
+
+def _line_of(message: dict[str, Any]) -> bytes:
+    try:
+        return msgspec.json.encode(message) + b"\n"
+    except UnicodeEncodeError:  # a path or a variable that is not UTF-8
+        return json.dumps(message, default=asdict).encode() + b"\n"
 
 
 def _report(message: Mapping[str, Any], key: str) -> Any:

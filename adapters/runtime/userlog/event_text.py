@@ -252,10 +252,11 @@ def number(value: float) -> str:
     return str(int(value)) if value == int(value) else f"{value:.2f}"
 
 
-def partitionable_resources(rows: Iterable[Resource]) -> str:
+@lru_cache
+def partitionable_resources(unsorted_rows: tuple[Resource, ...]) -> str:
     """Return the table "Partitionable Resources" of events 004 and 005. In a column with a fraction, whole numbers are
-    padded so that the units align."""
-    rows = sorted(rows, key=lambda row: row.name.lower())
+    padded so that the units align. Short jobs of a cluster often use the same resources."""
+    rows = sorted(unsorted_rows, key=lambda row: row.name.lower())
     columns = [_aligned([row[at] for row in rows]) for at in (1, 2, 3)]
     usage, request, width = (
         max(least_width, *map(len, column)) for least_width, column in zip(_NARROWEST, columns, strict=True)

@@ -287,7 +287,7 @@ def resource_table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited
         rows.append(Resource("TimeExecute", str(executed_time)))
     if executed_time is not None or failed_to_start(exit_event):
         rows.append(Resource("TimeSlotBusy", str(busy_time)))
-    return partitionable_resources(rows)
+    return partitionable_resources(tuple(rows))
 
 
 def _literal(text: str) -> str:
