@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, Any
 
-from ...replay.narration.formatting import counted, instant, interval, iso, shorten_text
+from ...replay.narration.formatting import by_row, counted, instant, interval, iso, shorten_text
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import as_one_line, print_colored, width_of, wrap_text
 from ..stores.location import safe_url
@@ -130,7 +130,7 @@ def _slot_transition_lines(audit: Audit) -> Iterator[str]:
     rows = {row.number: row for row in (*MANUAL.slot_rows, *DIALECTS.get(audit.dialect, MANUAL).slot_rows)}
     yield f"\nslot transitions: {sum(taken_counts.values()):,}"
     yield "     no.      count  from -> to"
-    for number, count in sorted(taken_counts.items(), key=lambda item: _row_number_sort_key(item[0])):
+    for number, count in by_row(taken_counts):
         row = rows.get(number)
         row_text = f"{', '.join(row.sources)} -> {' or '.join(row.targets)}" if row else ""
         yield f"    {number:>3} {LETTERS.get(number, ''):<1}  {count:>8,}  {row_text}".rstrip()
@@ -141,7 +141,7 @@ def _slot_transition_lines(audit: Audit) -> Iterator[str]:
     yield f"    between states: {letters or 'none'}"
     if audit.beyond:
         yield "  of these, only the dialect allows (* has no number in any manual):"
-    for number, count in sorted(audit.beyond.items(), key=lambda item: _row_number_sort_key(item[0])):
+    for number, count in by_row(audit.beyond):
         row = rows.get(number)
         marker = "*" if number in audit.undocumented else ""
         yield f"    {number:>3}{marker:<1}  {count:>8,}  {row.cause if row else ''}".rstrip()
@@ -157,11 +157,6 @@ def _joined_number_ranges(numbers: Sequence[str]) -> Iterator[str]:
         if first:
             yield first if first == last else f"{first}-{last}"
         first = last = number
-
-
-def _row_number_sort_key(number: str) -> tuple[int, str]:
-    digits = number.rstrip("abcdefghijklmnopqrstuvwxyz")
-    return (int(digits) if digits.isdecimal() else 0, number)
 
 
 def _titled_section(title: str, count: int, items: Iterable[list[str]], limit: int | None) -> Iterator[str]:

@@ -12,6 +12,7 @@ import socket
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple, NoReturn
 
 from ..condor_tools.tool_options import ToolEnded, usage_of
@@ -21,10 +22,7 @@ _ERRNOS: Final = (
     errno.EMFILE, errno.EBUSY, errno.EAGAIN, errno.EBADF,
 )  # fmt: skip
 """The errno for each negative answer of the protocol, from -1 down."""
-_FAILURE_CODE, _LOST_CONNECTION_CODE = (
-    255,
-    1,
-)  #: exit codes: for invalid usage and failed requests; for a lost connection
+_FAILURE_CODE, _LOST_CONNECTION_CODE = 255, 1  #: for invalid usage and failed requests; for a lost connection
 _STAT: Final = ("device", "inode", "mode", "nlink", "uid", "gid", "rdevice", "size", "blksize", "blocks", "atime",
                 "mtime", "ctime")  # fmt: skip
 _STATFS: Final = ("f_type", "f_bsize", "f_blocks", "f_bfree", "f_bavail", "f_files", "f_ffree")
@@ -59,14 +57,11 @@ class Proxy:
 
     def ask(self, request: str, *arguments: str | int, data: bytes = b"") -> int:
         """Send a request and its data, and return the answer. Raise `_ChirpFailed` if the answer is negative."""
-        self._stream.write(os.fsencode(" ".join([request, *map(_escape_blanks, arguments)])) + b"\n" + data)
-        return self.read_answer()
+        return self.read_answer(os.fsencode(" ".join([request, *map(_escape_blanks, arguments)])) + b"\n" + data)
 
-    def send_data(self, data: bytes) -> int:
+    def read_answer(self, data: bytes = b"") -> int:
+        """Return the answer to a request, after sending its data."""
         self._stream.write(data)
-        return self.read_answer()
-
-    def read_answer(self) -> int:
         self._stream.flush()
         line = self._stream.readline()
         if not line.strip():
@@ -153,8 +148,7 @@ def _fetch(proxy: Proxy, arguments: Sequence[str]) -> int:
         sys.stdout.buffer.write(data)
         return 0
     try:
-        with open(local, "wb") as file:
-            file.write(data)
+        Path(local).write_bytes(data)
     except OSError as error:
         raise ToolEnded(_FAILURE_CODE, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
     return 0
@@ -165,12 +159,12 @@ def _put(proxy: Proxy, arguments: Sequence[str]) -> int:
     local, remote_path = arguments[-2:]
     mode, permissions = options.get("-mode", "cwb"), int(options.get("-perm", "777"), 8)
     try:
-        data = sys.stdin.buffer.read() if local == "-" else _read_file(local)
+        data = sys.stdin.buffer.read() if local == "-" else Path(local).read_bytes()
     except OSError as error:
         raise ToolEnded(_FAILURE_CODE, f"Can't open local file {local}\n", _error(error.errno or 0)) from None
     if mode == "cwb" and local != "-":
         proxy.ask("putfile", remote_path, permissions, len(data))
-        proxy.send_data(data)
+        proxy.read_answer(data)
         return 0
     number = proxy.ask("open", remote_path, "".join(letter for letter in mode if letter != "b"), permissions)
     proxy.read_line()
@@ -179,11 +173,6 @@ def _put(proxy: Proxy, arguments: Sequence[str]) -> int:
         proxy.ask("write", number, len(piece), data=piece)
     proxy.ask("close", number)
     return 0
-
-
-def _read_file(name: str) -> bytes:
-    with open(name, "rb") as file:
-        return file.read()
 
 
 def _read_remote(proxy: Proxy, arguments: Sequence[str]) -> int:

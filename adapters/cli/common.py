@@ -105,7 +105,7 @@ def log_option(url: str) -> str:
     """Return the ``-log`` option that selects this log, quoted for a shell, or an empty string for the default log."""
     import shlex
 
-    return "" if url == (default_log()) else f" -log {shlex.quote(safe_url(url))}"
+    return "" if url == default_log() else f" -log {shlex.quote(safe_url(url))}"
 
 
 def poolbook_command() -> str:
@@ -125,14 +125,14 @@ def suggested_commands(useful_calls: Sequence[tuple[str, str]], url: str) -> str
     return "\n".join(columns([(f"{command} {call}{suffix}", purpose) for call, purpose in useful_calls], width_of()))
 
 
-def display_context(name: str = "") -> CellContext:
+def display_context() -> CellContext:
     """Return the context for tables in this process: the time and time zone, the user, and the terminal width."""
     from datetime import UTC, datetime
 
     from ..condor_tools.cells import CellContext
     from ..machine.host import host_name, user_name
 
-    host = name or host_name()
+    host = host_name()
     return CellContext(
         now=int(time.time()),
         timezone=datetime.now().astimezone().tzinfo or UTC,
@@ -143,7 +143,7 @@ def display_context(name: str = "") -> CellContext:
     )
 
 
-def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "", code: int = 1) -> str:
+def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "") -> str:
     """Return the log of the named pool. Raise ``ToolEnded`` if -addr is not a valid address, or if -name or -pool names
     another pool; the message is then ``unknown`` or ``no_pool_text``, with ``{name}`` replaced by that name."""
     for option in arguments.all_given("addr"):
@@ -152,7 +152,7 @@ def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "", co
     for option in arguments.all_given("name", "pool"):
         if not is_this_pool(option.values[0]):
             no_such = no_pool_text if no_pool_text and option.name == "pool" else unknown
-            raise ToolEnded(code, no_such.format(name=option.values[0]))
+            raise ToolEnded(1, no_such.format(name=option.values[0]))
     return default_log()
 
 

@@ -83,14 +83,8 @@ def _print_values(settings: Configuration, arguments: Arguments) -> int:
         if arguments.has("json"):
             entries[name] = _json_entry(settings, name, value or "")
         elif arguments.has("verbose"):
-            print(
-                "\n".join(
-                    [
-                        *(_lines_with_source(settings, name, value) if settings.raw_value(name) is not None else ()),
-                        "",
-                    ]
-                )
-            )
+            is_set = settings.raw_value(name) is not None
+            print(*(_lines_with_source(settings, name, value) if is_set else ()), "", sep="\n")
         elif value:
             print(value)
     if arguments.has("json"):
@@ -118,10 +112,14 @@ def _json_entry(settings: Configuration, name: str, value: str) -> dict[str, obj
     }
 
 
+def _print_json_entries(settings: Configuration, names: Sequence[str]) -> int:
+    print(json.dumps({name: _json_entry(settings, name, _value_or_error(settings, name)) for name in names}, indent=2))
+    return 0
+
+
 def _selected_value_reader(settings: Configuration, arguments: Arguments) -> Callable[[str], str | None]:
-    return (
-        settings.raw_value if arguments.has("raw") else settings.default if arguments.has("default") else settings.get
-    )
+    raw, default = arguments.has("raw"), arguments.has("default")
+    return settings.raw_value if raw else settings.default if default else settings.get
 
 
 def _lines_with_source(settings: Configuration, name: str, value: str | None) -> Iterator[str]:
@@ -156,10 +154,7 @@ def _print_dump(settings: Configuration, arguments: Arguments) -> int:
     names = [name for name in settings.all_names() if any(pattern.search(name) for pattern in patterns)]
     is_expanded = arguments.has("expanded")
     if arguments.has("json"):
-        print(
-            json.dumps({name: _json_entry(settings, name, _value_or_error(settings, name)) for name in names}, indent=2)
-        )
-        return 0
+        return _print_json_entries(settings, names)
     for name in names:
         raw_text = settings.raw_value(name) or ""
         print("\n".join(setting_lines(name, _value_or_error(settings, name) if is_expanded else raw_text)))
@@ -190,11 +185,7 @@ def _value_or_error(settings: Configuration, name: str) -> str:
 
 def _print_summary(settings: Configuration, arguments: Arguments) -> int:
     if arguments.has("json"):
-        names = settings.names()
-        print(
-            json.dumps({name: _json_entry(settings, name, _value_or_error(settings, name)) for name in names}, indent=2)
-        )
-        return 0
+        return _print_json_entries(settings, settings.names())
     settings_by_file: dict[str, list[str]] = {}
     for name in settings.names():
         settings_by_file.setdefault(settings.source(name).file, []).append(name)
@@ -329,7 +320,7 @@ def _print_tool_values(settings: Configuration, arguments: Arguments) -> int:
             if arguments.has("verbose"):
                 print(*(source_lines(settings, name) if settings.default(name) is not None else ()), "", sep="\n")
         elif arguments.has("verbose"):
-            print("\n".join([*_lines_with_source(settings, name, value), ""]))
+            print(*_lines_with_source(settings, name, value), "", sep="\n")
         else:
             print(value)
     return missing

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, select
@@ -26,10 +26,11 @@ class PrioRequest(NamedTuple):
 
 def parse_arguments(argv: Sequence[str]) -> PrioRequest:
     """Parse a command line. Raise `UsageError` if no priority or no job is given."""
-    steps = [word for at, word in enumerate(argv) if _STEP_PATTERN.fullmatch(word) and not _is_option_value(argv, at)]
-    other_words = [
-        word for at, word in enumerate(argv) if not _STEP_PATTERN.fullmatch(word) or _is_option_value(argv, at)
-    ]
+    steps: list[str] = []
+    other_words: list[str] = []
+    for at, word in enumerate(argv):
+        is_step = _STEP_PATTERN.fullmatch(word) and not _is_option_value(argv, at)
+        (steps if is_step else other_words).append(word)
     arguments = parse(COMMAND, other_words)
     if not arguments.has("p") and not steps:
         raise UsageError(f"poolbook prio: specify the priority (-p 10) or its change (+5, -5): {COMMAND.usage}")
@@ -49,21 +50,20 @@ def _is_option_value(argv: Sequence[str], at: int) -> bool:
     return option.arity == 1
 
 
-def prio_output(request: PrioRequest, changed_jobs: Iterable[tuple[ClusterOrJob, int]] = ()) -> CommandOutput:
+def prio_output(request: PrioRequest, changed_jobs: Sequence[tuple[ClusterOrJob, int]]) -> CommandOutput:
     """Return the answer: a line for each named job or cluster that does not exist; nothing for changed jobs.
 
     Unlike condor_prio, which exits with 0, the command fails if a named job does not exist.
 
     :param changed_jobs: the jobs and their new priorities
     """
-    changed_list = list(changed_jobs)
-    changed_ids = {job for job, _ in changed_list} | {ClusterOrJob(job.cluster) for job, _ in changed_list}
+    changed_ids = {job for job, _ in changed_jobs} | {ClusterOrJob(job.cluster) for job, _ in changed_jobs}
     missing = [given for given in request.selection.ids if given not in changed_ids]
     out_text = ""
     if request.arguments.has("json"):
         from json import dumps
 
-        rows = [{"ClusterId": job.cluster, "ProcId": job.proc, "JobPrio": priority} for job, priority in changed_list]
+        rows = [{"ClusterId": job.cluster, "ProcId": job.proc, "JobPrio": priority} for job, priority in changed_jobs]
         out_text = dumps(rows, indent=2) + "\n"
     err = "".join(f"Couldn't retrieve current priority for {given}.\n" for given in missing)
     return CommandOutput(out_text, err, int(bool(missing)))

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from attrs import define, frozen
 
@@ -30,9 +30,6 @@ from ..condor_tools.terminal import as_one_line, print_colored, width_of, wrap_t
 from ..runtime.engine import Engine
 from ..stores.location import locate, safe_url
 from .common import suggested_commands
-
-if TYPE_CHECKING:
-    from ..runtime.engine import Engine
 
 
 @define
@@ -125,15 +122,12 @@ def report(
     paragraphs, useful_calls = failures(results, unmatchable_jobs, was_interrupted)
     for paragraph in paragraphs:
         print_colored("\n" + wrap_text(paragraph, width_of()))
-    print("\n" + suggested_commands(useful_calls or _calls_after_success(clusters[0]), url))
-
-
-def _calls_after_success(cluster: int) -> Sequence[tuple[str, str]]:
-    return (
-        (f"why {cluster}.0", "explain what happened to this job"),
+    calls_after_success = [
+        (f"why {clusters[0]}.0", "explain what happened to this job"),
         ("history", "list the jobs that have left the queue"),
         ("verify", "check the log's seal and every transition"),
-    )
+    ]
+    print("\n" + suggested_commands(useful_calls or calls_after_success, url))
 
 
 def _print_json(results: Iterable[ClusterResult]) -> None:
@@ -320,10 +314,8 @@ def _hold_advice(ad: Mapping[str, str], hold: HoldReason, number: int, jobs: int
         pronoun = "it" if jobs == 1 else "them"
         return f"You submitted {pronoun} on hold: `poolbook release {number}` and `poolbook resume` let {pronoun} run."
     folders = [os.path.dirname(path) for name in _OUTPUT_ATTRIBUTES if (path := _output_path(ad, name))]
-    missing = (
-        next((folder for folder in folders if not os.path.isdir(folder)), "") if hold.code in _FILE_HOLD_CODES else ""
-    )
-    if missing:
+    missing = next((folder for folder in folders if not os.path.isdir(folder)), "")
+    if missing and hold.code in _FILE_HOLD_CODES:
         return f"`mkdir -p {shlex.quote(missing)}`, then `poolbook release {number}` and `poolbook resume`."
     return f"{hold_advice(hold.code, 'poolbook', str(number))}; `poolbook resume` runs the released jobs."
 

@@ -45,7 +45,7 @@ def transfer_data(argv: Sequence[str]) -> int:
     if not has_all and not _count_selections(arguments):
         raise ToolEnded(1, "Unable to create a job constraint!\n")
     print("Fetching data files...", flush=True)
-    move_job_files(url, _spooled_jobs(url, arguments), fetch_outputs, "ERROR: Failed to spool job files.\n")
+    move_job_files(url, _spooled_jobs(url, arguments), fetch_outputs)
     return 0
 
 
@@ -88,12 +88,12 @@ def spool_submission(url: str, cluster: int, count: int) -> None:
 
     with Queries(url) as queries:
         jobs = {(cluster, proc): ad for proc in range(count) if (ad := queries.job(cluster, proc)) is not None}
-    move_job_files(url, jobs, copy_to_spool, "ERROR: Failed to spool job files.\n")
+    move_job_files(url, jobs, copy_to_spool)
     change_jobs(url, {"kind": "ReleaseSpooled", "reason": "Data files spooled", "selection": {"clusters": [cluster]}})
 
 
-def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move_files: Move, failed_text: str) -> None:
-    """Move the files of jobs, and update their ads. Raise `ToolEnded` with the problem and ``failed_text``."""
+def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move_files: Move) -> None:
+    """Move the files of jobs, and update their ads. Raise `ToolEnded` on failure."""
     from ...domain.schedd.submitted_job import attribute_text
     from ..runtime.spooled_files import SpoolError
     from ..stores.log_paths import log_paths
@@ -104,7 +104,8 @@ def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move_files
         try:
             _edit_job(url, job, move_files(folder, job, texts_by_name))
         except (SpoolError, RequestRefused) as error:
-            raise ToolEnded(1, f"Job {job[0]}.{job[1]}: {error}\n{failed_text}") from None
+            text = f"Job {job[0]}.{job[1]}: {error}\nERROR: Failed to spool job files.\n"
+            raise ToolEnded(1, text) from None
 
 
 def _edit_job(url: str, job: tuple[int, int], changes: Mapping[str, str]) -> None:
@@ -147,10 +148,6 @@ def _job_of_word(word: str) -> tuple[int, int]:
     return int(match[1]), int(match[2])
 
 
-def _print_directory(_: str, place: str) -> tuple[str, int]:
-    return f"{place}\n", 0
-
-
 def _list_files(_: str, place: str) -> tuple[str, int]:
     names = [entry for entry in sorted(os.listdir(place)) if not entry.startswith(".poolbook-")]
     return "".join(f"\t{name}\n" for name in names) or "\n", 0
@@ -168,10 +165,7 @@ def _copy_file(name: str, place: str) -> tuple[str, int]:
 
 
 _COMMANDS: Final[dict[str, Callable[[str, str], tuple[str, int]]]] = {
-    "dir": _print_directory,
-    "find": _print_directory,
-    "ls": _list_files,
-    "list": _list_files,
-    "get": _copy_file,
-    "fetch": _copy_file,
+    **dict.fromkeys(("dir", "find"), lambda _, place: (f"{place}\n", 0)),
+    **dict.fromkeys(("ls", "list"), _list_files),
+    **dict.fromkeys(("get", "fetch"), _copy_file),
 }

@@ -230,11 +230,8 @@ def print_preemptions(queries: Queries, zone: tzinfo, as_json: bool) -> int:
 
 def _preemption_row(eviction: Preemption, zone: tzinfo) -> tuple[str, ...]:
     run = eviction.run
-    beneficiary = (
-        f"{eviction.beneficiary_job} of {eviction.user}"
-        if eviction.user and eviction.beneficiary_job
-        else eviction.beneficiary_job or "?"
-    )
+    of_user = f" of {eviction.user}" if eviction.user else ""
+    beneficiary = f"{eviction.beneficiary_job}{of_user}" if eviction.beneficiary_job else "?"
     ended, use_length, use_text = instant(run.ended, zone), interval(run.duration), _use_of_freed_slot(eviction)
     return (ended, run.job, run.user, run.slot, use_length, run.cause.name, beneficiary, use_text)
 

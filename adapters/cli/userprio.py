@@ -240,32 +240,25 @@ def _table_layout(query: UserprioQuery, display: CellContext) -> UserprioLayout:
 
 
 def _select_records(records: list[Record], query: UserprioQuery, display: CellContext) -> list[Record]:
-    given_names = query.arguments.words
-    if given_names:
-        named = [(str(record.get("Name", "")), record) for record in records]
-        selected = [item for item in named if item[0] in given_names or item[0].partition("@")[0] in given_names]
-        present_names = {name_part for name, _ in selected for name_part in (name, name.partition("@")[0])}
+    if given_names := dict.fromkeys(query.arguments.words).keys():
+        names = [(name := str(record.get("Name", "")), name.partition("@")[0]) for record in records]
         for word in given_names:
-            if word not in present_names:
+            if not any(word in pair for pair in names):
                 raise NotHere(
                     f"poolbook userprio: unknown user {word}. `poolbook userprio -allusers` lists them",
                     "Not all user(s) found in collector, querying negotiator...\n",
                     0,
                 )
-        records = [record for _, record in selected]
-    if query.constraints:
-        context = display.context()
-        for constraint in query.constraints:
-            records = [record for record in records if satisfies(constraint, record_ad(record), context)]
+        records = [record for record, pair in zip(records, names, strict=True) if not given_names.isdisjoint(pair)]
+    for constraint in query.constraints:
+        records = [record for record in records if satisfies(constraint, record_ad(record), display.context())]
     return records
 
 
 def slot_list(slots: Sequence[tuple[str, int]], display: CellContext) -> Iterator[str]:
     """Yield the output of -getreslist: a submitter's slots, each with its start time in seconds."""
 
-    def line(*texts: str) -> str:
-        return "{:<30} {:>12} {:>12}\n".format(*texts)
-
+    line = "{:<30} {:>12} {:>12}\n".format
     yield line("Resource Name", " Start Time", " Match Time")
     yield line("-------------", " ----------", " ----------")
     for name, since in slots:

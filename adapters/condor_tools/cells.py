@@ -9,7 +9,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from ...domain.classad import ClassAd, Context, Expression
+    from ...domain.classad import ClassAd, Context
 
 
 class CellContext(NamedTuple):
@@ -69,21 +69,13 @@ def has_flag(ad: ClassAd, name: str) -> bool:
     return bool(number(ad, name) or 0)
 
 
-_PARSED_EXPRESSIONS: dict[str, Expression] = {}
-
-
 def evaluate(ad: ClassAd, source: str, context: Context) -> Any:
     """Return the value of an attribute, or of an expression if the ad has no attribute with this name. If the
     evaluation fails, return an error value, which the table shows."""
     from ...domain.classad import ERROR, EvaluationError, parse
 
     try:
-        if source in ad:
-            return ad.eval(source, None, context)
-        expression = _PARSED_EXPRESSIONS.get(source)
-        if expression is None:
-            expression = _PARSED_EXPRESSIONS[source] = parse(source)
-        return expression.evaluate(ad, None, context)
+        return ad.eval(source, None, context) if source in ad else parse(source).evaluate(ad, None, context)
     except EvaluationError:
         return ERROR
 

@@ -26,8 +26,8 @@ SEPARATORS: dict[str, dict[str, str]] = {
 }
 """The separators of values and lines for each letter after ``-af:``."""
 
-PRINTF_BY_LETTER = {"V": "%V", "r": "%r", "o": "%r", "T": "%T", "Y": "%Y"}
-"""The printf format of values for each letter after ``-af:``. The first of r, V, Y, T that was given applies."""
+PRINTF_BY_LETTER = {"r": "%r", "V": "%V", "Y": "%Y", "T": "%T"}
+"""The printf format of values for each letter after ``-af:`` and ``-aaf:``. The first one that was given applies."""
 
 
 MAX_WIDTH = 10_000
@@ -41,7 +41,8 @@ class Autoformat(NamedTuple):
 
     @property
     def form(self) -> str:
-        return next((PRINTF_BY_LETTER[letter] for letter in "roVYT" if letter in self.letters), "%v")
+        letters = self.letters.replace("o", "r")
+        return next((form for letter, form in PRINTF_BY_LETTER.items() if letter in letters), "%v")
 
 
 def autoformat(option: GivenOption) -> Autoformat:

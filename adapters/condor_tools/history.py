@@ -12,7 +12,7 @@ from .cells import CellContext
 from .formats import ads_form, attribute_list, custom_layout, parse_expression, whole_ads
 from .job_selection import JobSelector, read_job_id, satisfies, select
 from .layout import Layout, layout_lines
-from .options import Arguments, ToolError, UsageError, command_table, last_number, line_width, parse
+from .options import Arguments, ToolError, UsageError, command_table, last_number, parse, with_width
 from .print_format import own_table, print_format
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def render(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) ->
     elif query.layout is not None:
         yield from layout_lines(query.layout._replace(streamed=True), jobs, display)
     else:
-        fitted_display = display._replace(width=line_width(COMMAND, query.arguments, display.width))
-        table = own_table("history", "jobs").layout
-        yield from layout_lines(table._replace(streamed=True, limit=fitted_display.longest), jobs, display)
+        limit = with_width(COMMAND, query.arguments, display).longest
+        table = own_table("history", "jobs").layout._replace(streamed=True, limit=limit)
+        yield from layout_lines(table, jobs, display)
 
 
 def _selected_ads(ads: Iterable[ClassAd], query: HistoryQuery, display: CellContext) -> Iterator[ClassAd]:
@@ -88,7 +88,7 @@ def _selected_ads(ads: Iterable[ClassAd], query: HistoryQuery, display: CellCont
     for seen_count, ad in enumerate(ads):
         if seen_count == query.scan or (query.since is not None and satisfies(query.since, ad, context)):
             return
-        if query.selection.selects_everything or query.selection.has(ad, context):
+        if query.selection.has(ad, context):
             yield ad
             printed_count += 1
             if printed_count == query.limit:

@@ -121,10 +121,6 @@ class JobSelector(NamedTuple):
     constraints: tuple[Expression, ...] = ()
     nodes: bool = False  #: whether the id of a DAG also selects its nodes
 
-    @property
-    def selects_everything(self) -> bool:
-        return not (self.ids or self.owners or self.constraints)
-
     def as_request(self, *more_fields: str) -> dict[str, Any]:
         """Return the selection as part of a request to the pool; ``more_fields`` are additional constraints."""
         constraints = [*(f"({constraint})" for constraint in self.constraints), *more_fields]
@@ -175,10 +171,6 @@ def select(words: Iterable[str], constraints: Iterable[str]) -> JobSelector:
     return JobSelector(ids, owners, tuple(parse_expression("-constraint", constraint) for constraint in constraints))
 
 
-def sort_by_id(ads: Sequence[ClassAd]) -> list[ClassAd]:
-    return sorted(ads, key=id_of)
-
-
 def chosen_jobs(selection: JobSelector, ads: Iterable[ClassAd], display: CellContext) -> list[ClassAd]:
     context = display.context()
-    return sort_by_id([ad for ad in ads if selection.selects_everything or selection.has(ad, context)])
+    return sorted((ad for ad in ads if selection.has(ad, context)), key=id_of)

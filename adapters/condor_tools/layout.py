@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from functools import cache
 from math import isfinite
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -235,18 +236,10 @@ class Conversion(NamedTuple):
         return str((conversion_text + letter) % value)
 
 
-_CONVERSIONS: dict[str, Conversion] = {}
-
-
+@cache
 def conversion(form: str) -> Conversion:
     """Parse a printf format. Only its first conversion is used; a later ``%`` is literal text."""
-    known_conversion = _CONVERSIONS.get(form)
-    if known_conversion is None:
-        known_conversion = _CONVERSIONS[form] = _parse_conversion(replace_escapes(form))
-    return known_conversion
-
-
-def _parse_conversion(form: str) -> Conversion:
+    form = replace_escapes(form)
     if not form:
         return Conversion("", _STRINGS_ONLY)
     match = next((match for match in re.finditer(_CONVERSION, form) if match[4] is not None), None)

@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from .terminal import columns, wrap_text
+
+if TYPE_CHECKING:
+    from .cells import CellContext
 
 MANY = -1
 """The arity of an option that takes all arguments up to the next option."""
@@ -187,9 +190,8 @@ def _parse_options(rows: Iterable[str]) -> Iterator[Option]:
             yield from _parse_options(_SHARED_OPTIONS[f"{row[1:]}:"])
             continue
         spellings, help_text = pair(row)
-        help, refusal = (
-            ("", help_text.removeprefix(_UNSUPPORTED)) if help_text.startswith(_UNSUPPORTED) else (help_text, "")
-        )
+        is_refused = help_text.startswith(_UNSUPPORTED)
+        help, refusal = ("", help_text.removeprefix(_UNSUPPORTED)) if is_refused else (help_text, "")
         for spelling in spellings.split(", "):
             name, _, values = spelling.partition(" ")
             name, _, other_name = name.partition("/-")
@@ -299,15 +301,15 @@ def last_number(command: ToolSyntax, arguments: Arguments, *names: str, least: i
     return None if option is None else whole_number(command, option, least)
 
 
-def line_width(command: ToolSyntax, arguments: Arguments, terminal: int | None) -> int | None:
-    """Return the maximum line width: the terminal's width, None with -wide, 120 with ``-wide:120``. Raise `UsageError`
-    if the text after the colon is not a valid width."""
+def with_width(command: ToolSyntax, arguments: Arguments, display: CellContext) -> CellContext:
+    """Return the context with the requested line width: None with -wide, 120 with ``-wide:120``. Raise `UsageError` if
+    the text after the colon is not a valid width."""
     wide_option = arguments.last("wide")
     if wide_option is None:
-        return terminal
-    if wide_option.qualifier is None:
-        return None
-    return whole_number(command, wide_option._replace(values=(wide_option.qualifier,)), 1)
+        return display
+    width = wide_option.qualifier
+    number = None if width is None else whole_number(command, wide_option._replace(values=(width,)), 1)
+    return display._replace(width=number)
 
 
 def usage(command: ToolSyntax, width: int | None = None) -> str:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ..bounded_text import read_input, read_text
 from .cells import FUNCTIONS, OWN_FUNCTIONS, UNSUPPORTED, CellFunction, cell_of
-from .formats import MAX_WIDTH, check_expression, parse_expression
+from .formats import MAX_WIDTH, PRINTF_BY_LETTER, check_expression, parse_expression
 from .layout import Column, Layout, replace_escapes
 from .options import Arguments, ToolError, UsageError, data_text
 
@@ -32,11 +32,8 @@ _TOKEN = re.compile(r"\"(?P<double>[^\"]*)\"?|'(?P<single>[^']*)'?|\S+")
 _VALUE_KEYWORDS = frozenset({"AS", "PRINTF", "PRINTAS", "RENDERAS", "OR", "WIDTH"})
 _FLAG_WORDS = frozenset({"AUTO", "NOPREFIX", "NOSUFFIX", "TRUNCATE", "LEFT", "RIGHT", "ALWAYS", "FIT"})
 _SEPARATORS = {
-    "RECORDPREFIX": "before_row",
-    "RECORDSUFFIX": "after_row",
-    "FIELDPREFIX": "before",
-    "FIELDSUFFIX": "after",
-}
+    "RECORDPREFIX": "before_row", "RECORDSUFFIX": "after_row", "FIELDPREFIX": "before", "FIELDSUFFIX": "after",
+}  # fmt: skip
 _MISSING_SIGNS = " ?*.-_#0"  #: characters that can stand for a missing value
 
 
@@ -105,10 +102,6 @@ def own_table(tool: str, view: str) -> Format:
     return _PrintFormatReader(view, False, FUNCTIONS | OWN_FUNCTIONS).parse_format(own_tables(tool)[view].text)
 
 
-_APPENDED_FORMS = {"V": "%V", "r": "%r", "T": "%T", "Y": "%Y"}
-"""The printf format of values for each letter after ``-aaf:``."""
-
-
 def appended_columns(arguments: Arguments) -> tuple[Column, ...]:
     """Return the columns that -aaf appends to a table: each is an attribute, or a row in print format.
 
@@ -117,12 +110,12 @@ def appended_columns(arguments: Arguments) -> tuple[Column, ...]:
     columns: list[Column] = []
     for option in arguments.all_given("aaf"):
         letter = option.qualifier or ""
-        if letter and letter not in _APPENDED_FORMS:
-            wrong = letter[1:] if letter[0] in _APPENDED_FORMS else letter
+        if letter not in ("", *PRINTF_BY_LETTER):
+            wrong = letter[1:] if letter[0] in PRINTF_BY_LETTER else letter
             raise UsageError(f"Error: {wrong} is invalid -aaf format qualifier. only one of V,r,T, or Y is permitted.")
         reader = _PrintFormatReader(option.spelling, False)
         for value in option.values:
-            reader.append(value, _APPENDED_FORMS.get(letter, "%v"))
+            reader.append(value, PRINTF_BY_LETTER.get(letter, "%v"))
         columns += reader.columns
     return tuple(columns)
 
@@ -141,7 +134,7 @@ class _PrintFormatReader:
 
     def parse_format(self, text: str) -> Format:
         section = "SELECT"
-        for line in _joined_lines(text):
+        for line in re.sub(r"\\\n", "", text).splitlines():
             tokens = list(_tokens_of_line(line))
             if not tokens or tokens[0].text.startswith("#"):
                 continue
@@ -236,10 +229,6 @@ class _PrintFormatReader:
         if name and name not in self.functions:
             self.complaints.append(f"Unknown argument {name} for PRINTAS")
         return self.functions.get(name)
-
-
-def _joined_lines(text: str) -> Iterator[str]:
-    yield from re.sub(r"\\\n", "", text).splitlines()
 
 
 def _tokens_of_line(line: str) -> Iterator[Token]:

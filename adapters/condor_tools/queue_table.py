@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -20,13 +21,14 @@ from .cells import (
     memory,
     number,
     text,
+    transfer_state,
     value_text,
     wall_time,
 )
 from .formats import ads_form, attribute_list, bare_json, custom_layout, plain_attributes, whole_ads
 from .job_selection import JobSelector, chosen_jobs, select
 from .layout import Column, Layout, layout_lines, with_appended
-from .options import Arguments, UsageError, command_table, last_number, line_width, parse
+from .options import Arguments, UsageError, command_table, last_number, parse, with_width
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -269,11 +271,11 @@ def render(
     elif query.view == "batch":
         yield from title(display)
         rows = cluster_rows(jobs, query.arguments.has("dag"))
-        yield from batch_table(rows, _width(query, display), partial=query.shows_part_of_cluster)
+        yield from batch_table(rows, with_width(COMMAND, query.arguments, display), partial=query.shows_part_of_cluster)
         yield "\n" + _footer(query, display, census)
     else:
         yield from title(display)
-        yield from _job_table(jobs, query, _width(query, display))
+        yield from _job_table(jobs, query, with_width(COMMAND, query.arguments, display))
         if query.view not in WITHOUT_TOTALS:
             yield "\n" + _footer(query, display, census)
 
@@ -301,22 +303,20 @@ def render_rows(rows: Iterable[BatchCluster], query: QueueQuery, display: CellCo
     census = Census(_sum(selected_rows), _sum([row for row in rows if row.owner == display.owner]), _sum(rows))
     yield from title(display)
     if query.view == "batch":
-        yield from batch_table(selected_rows, _width(query, display))
+        yield from batch_table(selected_rows, with_width(COMMAND, query.arguments, display))
         yield "\n"
     yield _footer(query, display, census)
 
 
 def _is_selected(row: BatchCluster, query: QueueQuery, display: CellContext) -> bool:
-    if not query.selection.names(row.cluster, row.owner):
-        return False
-    return query.everyone or not display.owner or row.owner == display.owner
+    is_shown = query.everyone or not display.owner or row.owner == display.owner
+    return is_shown and query.selection.names(row.cluster, row.owner)
 
 
-def _sum(rows: Iterable[BatchCluster]) -> dict[int, int]:
-    counts: dict[int, int] = {}
+def _sum(rows: Iterable[BatchCluster]) -> Counter[int]:
+    counts = Counter[int]()
     for row in rows:
-        for status, count in row.counts.items():
-            counts[status] = counts.get(status, 0) + count
+        counts.update(row.counts)
     return counts
 
 
@@ -327,8 +327,6 @@ def _select(ads: Iterable[ClassAd], query: QueueQuery, display: CellContext) -> 
     if query.statuses is not None:
         jobs = [ad for ad in jobs if number(ad, "JobStatus") in query.statuses]
     if query.arguments.has("io"):
-        from .cells import transfer_state
-
         jobs = [ad for ad in jobs if transfer_state(ad)]
     return jobs[: query.limit]
 
@@ -355,10 +353,6 @@ def _footer(query: QueueQuery, display: CellContext, census: Census) -> str:
     if query.everyone or not display.me:
         census = census._replace(mine=None)
     return totals_lines(census, display.me, alone=bool(display.source))
-
-
-def _width(query: QueueQuery, display: CellContext) -> CellContext:
-    return display._replace(width=line_width(COMMAND, query.arguments, display.width))
 
 
 def _current_run_time(ad: ClassAd, display: CellContext) -> str | None:

@@ -10,7 +10,7 @@ from .cells import CellContext, evaluate, text, value_text
 from .formats import ads_form, attribute_list, bare_json, custom_layout, parse_expression, whole_ads
 from .job_selection import satisfies
 from .layout import Column, Layout, layout_lines, with_appended
-from .options import Arguments, NotHere, UsageError, command_table, last_number, line_width, parse
+from .options import Arguments, NotHere, UsageError, command_table, last_number, parse, with_width
 from .print_format import own_table, own_tables, print_format
 from .status_totals import COMPACT_CONSTRAINT, TOTALS, compact_table, compact_totals, totals_lines
 
@@ -57,10 +57,8 @@ def parse_arguments(argv: Sequence[str]) -> StatusQuery:
     constraints += [COMPACT_CONSTRAINT] if is_compact else []
     form = print_format(arguments, cut=False)
     where = [own.where for own in (own_table("status", view), form) if own is not None and own.where is not None]
-    layout, more_columns = (
-        custom_layout(arguments) if form is None else form.layout,
-        _appended_columns(arguments, is_compact),
-    )
+    layout = custom_layout(arguments) if form is None else form.layout
+    more_columns = _appended_columns(arguments, is_compact)
     if more_columns and form is not None:
         layout = form.layout._replace(columns=with_appended(form.layout.columns, more_columns))
     return StatusQuery(
@@ -126,11 +124,11 @@ def render(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) -> 
         is_bare = bare_json(query.arguments)
         yield from whole_ads(query.form, selected_ads, attribute_list(query.arguments), bare=is_bare, gap="\n")
     elif query.compact:
-        yield from compact_table(selected_ads, _width(query, display))
+        yield from compact_table(selected_ads, with_width(COMMAND, query.arguments, display))
         if selected_ads:
             yield from _totals(selected_ads, query, is_compact=True)
     elif selected_ads:
-        yield from _table(selected_ads, query, _width(query, display))
+        yield from _table(selected_ads, query, with_width(COMMAND, query.arguments, display))
 
 
 def _table(ads: list[ClassAd], query: StatusQuery, display: CellContext) -> Iterator[str]:
@@ -195,7 +193,3 @@ def _sort_key(order: Sequence[str], display: CellContext, is_natural: bool) -> C
         return tuple((0, int(piece), "") if at % 2 else (1, 0, piece) for at, piece in enumerate(pieces))
 
     return lambda ad: tuple(parts(value_text(evaluate(ad, source, context))) for source in order)
-
-
-def _width(query: StatusQuery, display: CellContext) -> CellContext:
-    return display._replace(width=line_width(COMMAND, query.arguments, display.width))

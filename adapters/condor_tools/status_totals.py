@@ -261,8 +261,6 @@ def _strings(value: Any) -> list[str]:
 class MachineTotals:
     """The line for a machine, computed from its partitionable and static slots."""
 
-    __slots__ = ("first", "free_cpus", "free_gb", "kind", "largest", "slots", "starts", "state")
-
     def __init__(self, ad: ClassAd, display: CellContext) -> None:
         context = display.context()
         is_partitionable = has_flag(ad, "PartitionableSlot")
@@ -322,10 +320,9 @@ def compact_table(ads: Iterable[ClassAd], display: CellContext) -> Iterator[str]
     for ad in ads:
         key = (text(ad, "Machine") or "", str(abs(number(ad, "SlotTypeId") or 0)))
         machine = MachineTotals(ad, display)
-        if key in machines:
-            machines[key].add_slot(machine)
-        else:
-            machines[key] = machine
+        first = machines.setdefault(key, machine)
+        if first is not machine:
+            first.add_slot(machine)
     rows = []
     row_above = None
     for (name, _), machine in machines.items():

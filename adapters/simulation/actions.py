@@ -67,15 +67,6 @@ def submission(
     return Submit(id, step.thing, cluster, parsed.ad, count, pack(parsed.columns))
 
 
-def remote_ad(step: ScenarioStep, user: str, now: int, settings: Mapping[str, str], warn: Callable[[str], None]) -> Ad:
-    """Return the ad of a job from an external schedd."""
-    ad = submission(evolve(step, thing=user), "", 1, now, settings, warn).ad
-    given_names = {name.lower() for name in (*step.attributes, *step.commands)}
-    if "lease" in step.options and given_names.isdisjoint(("jobleaseduration", "job_lease_duration")):
-        ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own lease applies
-    return {**ad, "Owner": f'"{user}"', "User": f'"{user}@{settings[UID_DOMAIN]}"', **step.attributes}
-
-
 def behaviour(options: Mapping[str, str]) -> Behaviour:
     """Return the behaviour of a job's processes, from the options of its line."""
     soft_action = options.get("on-soft", "ends")
@@ -204,9 +195,8 @@ def _benchmarks(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimul
 
 def _backfill(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     client = behaviour(step.options)
-    simulation.world.clients[step.machine] = (
-        client if "run" in step.options else replace(client, seconds=CLIENT.seconds)
-    )
+    seconds = client.seconds if "run" in step.options else CLIENT.seconds
+    simulation.world.clients[step.machine] = replace(client, seconds=seconds)
     yield from ()
 
 
@@ -240,7 +230,7 @@ def _claim(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     slots = [step.thing] if not any(wildcard in step.thing for wildcard in "*?") else simulation.slots(step)
     for slot in slots:
         number = simulation.remote_schedds.number()
-        ad = _outside_attributes(simulation, step, user)
+        ad = _remote_ad(simulation, step, user)
         job, claim = f"{number}.0", f"{holder_address}#{number}"
         if "run" in step.options:
             simulation.remote_schedds.jobs[claim] = RemoteJob(job, ad, behaviour(step.options))
@@ -254,13 +244,18 @@ def _activate(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus
         claim = simulation.engine.state.slots[slot].claim
         user = "somebody" if claim is None else claim.submitter.partition("@")[0]
         simulation.remote_schedds.behaviours[slot] = behaviour(step.options)
-        ad = _outside_attributes(simulation, step, user)
+        ad = _remote_ad(simulation, step, user)
         yield s.ActivateClaim(simulation.engine.id("activate"), slot, f"{simulation.remote_schedds.number()}.0", ad)
 
 
-def _outside_attributes(simulation: Simulation, step: ScenarioStep, user: str) -> Ad:
-    settings = simulation.engine.state.settings
-    return remote_ad(step, user, simulation.world.now(), settings, partial(simulation.warn, step))
+def _remote_ad(simulation: Simulation, step: ScenarioStep, user: str) -> Ad:
+    """Return the ad of a job from an external schedd."""
+    now, settings, warn = simulation.world.now(), simulation.engine.state.settings, partial(simulation.warn, step)
+    ad = submission(evolve(step, thing=user), "", 1, now, settings, warn).ad
+    given_names = {name.lower() for name in (*step.attributes, *step.commands)}
+    if "lease" in step.options and given_names.isdisjoint(("jobleaseduration", "job_lease_duration")):
+        ad = {name: text for name, text in ad.items() if name != LEASE}  # the claim's own lease applies
+    return {**ad, "Owner": f'"{user}"', "User": f'"{user}@{settings[UID_DOMAIN]}"', **step.attributes}
 
 
 def _access_point(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

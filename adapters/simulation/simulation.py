@@ -95,11 +95,10 @@ class Simulation:
             self.join(machine.name)
 
     def join(self, name: str) -> None:
-        refusals = self.handle(
-            self.machines.join_stimulus(f"machine-{name}-{self.world.now()}", self.machines.machine(name))
-        )
+        machine = self.machines.machine(name)
+        refusals = self.handle(self.machines.join_stimulus(f"machine-{name}-{self.world.now()}", machine))
         if refusals:
-            raise PlayError(refusals, self.machines.machine(name).line)
+            raise PlayError(refusals, machine.line)
 
     def handle(self, stimulus: s.Stimulus) -> str:
         """Handle a stimulus; return the reason for a refusal, or "" if the pool accepted it."""

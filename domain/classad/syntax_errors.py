@@ -40,12 +40,12 @@ def find_error(expression: Expression) -> Expression | None:
     except RecursionError:  # the expression is too deep to have been written by hand
         return None
     erroneous = (find_error(part) for part in _operands(expression))
-    return next((part for part in erroneous if part is not None), _without_parentheses(expression))
+    return next((part for part in erroneous if part is not None), without_parentheses(expression))
 
 
 def describe_type(expression: Expression) -> str:
     """Describe the type of an expression: "a string", "a number", "0"; "anything" if the type is unknown."""
-    bare = _without_parentheses(expression)
+    bare = without_parentheses(expression)
     if isinstance(bare, Literal) and bare.value == 0 and not isinstance(bare.value, bool):
         return "0"
     types = {type(_SAMPLES[index]) for index in _possible_values(bare)} - {Exceptional}
@@ -81,14 +81,14 @@ def _explain_wrong_call(call: Call) -> str | None:
     return f"{call.name} takes {takes} argument{'' if takes == '1' else 's'}, but {call} has {count}"
 
 
-def _without_parentheses(expression: Expression) -> Expression:
+def without_parentheses(expression: Expression) -> Expression:
     while isinstance(expression, Parentheses):
         expression = expression.inner
     return expression
 
 
 def _operands(expression: Expression) -> tuple[Expression, ...]:
-    match _without_parentheses(expression):
+    match without_parentheses(expression):
         case Unary(operand=operand):
             return (operand,)
         case Binary(op=op, left=left, right=right) if op != "[]":
@@ -101,7 +101,7 @@ def _operands(expression: Expression) -> tuple[Expression, ...]:
 
 
 def _possible_values(expression: Expression) -> Values:
-    bare = _without_parentheses(expression)
+    bare = without_parentheses(expression)
     if isinstance(bare, Literal):
         return frozenset({_sample_index(bare.value)})
     if isinstance(bare, Call) and _explain_wrong_call(bare) is not None:

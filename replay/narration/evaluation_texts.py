@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from ...domain import events as e
 from ...domain.classad import ClassAd, ClassAdSyntaxError, Context, EvaluationError, Expression, parse, unparse
-from ...domain.classad.tree import Attribute, Binary, Call, Parentheses, children
+from ...domain.classad.syntax_errors import without_parentheses
+from ...domain.classad.tree import Attribute, Binary, Call, children
 
 _LIMITS = ("<", "<=", ">", ">=")
 FEW, SHORT = 3, 40  #: the maximum number of values in a sentence, and the maximum length of a value
@@ -49,7 +50,7 @@ def _limits(expression: str) -> tuple[tuple[str, bool, str], ...]:
 def _comparisons(node: Expression) -> Iterator[tuple[str, bool, str]]:
     if isinstance(node, Binary) and node.op in _LIMITS:
         for side, other_side in ((node.left, node.right), (node.right, node.left)):
-            name, since = _attribute(_without_brackets(side))
+            name, since = _attribute(without_parentheses(side))
             if name and (limit := _number(other_side)):
                 yield name, since, limit
     for child in children(node):
@@ -60,17 +61,11 @@ def _attribute(node: Expression) -> tuple[str, bool]:
     """Return the attribute on a side of a comparison, and True if the side is ``time() - attribute``."""
     if isinstance(node, Attribute):
         return node.key, False
-    if isinstance(node, Binary) and node.op == "-" and isinstance(_without_brackets(node.left), Call):
-        since = _without_brackets(node.right)
-        if isinstance(since, Attribute) and unparse(_without_brackets(node.left)) == "time()":
+    if isinstance(node, Binary) and node.op == "-" and isinstance(without_parentheses(node.left), Call):
+        since = without_parentheses(node.right)
+        if isinstance(since, Attribute) and unparse(without_parentheses(node.left)) == "time()":
             return since.key, True
     return "", False
-
-
-def _without_brackets(node: Expression) -> Expression:
-    while isinstance(node, Parentheses):
-        node = node.inner
-    return node
 
 
 def _number(node: Expression) -> str:
@@ -94,6 +89,6 @@ def full_evidence(note: e.EvaluationRecorded) -> str:
 def without_brackets(source: str) -> str:
     """Return an expression's text without its outermost brackets."""
     try:
-        return unparse(_without_brackets(parse(source)))
+        return unparse(without_parentheses(parse(source)))
     except ClassAdSyntaxError:
         return source

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta, tzinfo
 
 EVER = 1 << 62  #: an instant after all others
@@ -70,3 +72,8 @@ def resources(cpu: int, resident: int) -> str:
     """Format a job's CPU time (microseconds) and resident memory (KiB), without those that are 0."""
     usage_parts = [f"CPU {interval(cpu)}"] if cpu else []
     return ", ".join([*usage_parts, *([f"memory {memory(resident)}"] if resident else [])])
+
+
+def by_row(counts: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Return the rows of a transition table and their counts in the order of the rows' numbers: 9, 10, 10a."""
+    return sorted(counts.items(), key=lambda item: (int("0" + re.split("[^0-9]", item[0])[0]), item[0]))

@@ -11,8 +11,8 @@ from itertools import chain
 
 from attrs import frozen
 
-from ...domain.classad import ERROR, UNDEFINED, ClassAd, Context, Expression, References, Value, explain, unparse
-from ...domain.classad.analysis import ValuedClause, references
+from ...domain.classad import ERROR, UNDEFINED, ClassAd, Context, Expression, Value, explain, unparse
+from ...domain.classad.analysis import ValuedClause, references_or_empty
 from ...domain.classad.matching import is_satisfied, requirements_met
 from ...domain.classad.values import ContextError, EvaluationError
 from ...domain.events import Ad
@@ -142,7 +142,7 @@ def _refusing_condition(slot: ClassAd, job_ad: ClassAd, context: Context) -> Val
 
 def _missing_attributes(condition: Expression, slot: ClassAd, job_ad: ClassAd, context: Context) -> tuple[str, ...]:
     """Return the attributes that the job lacks, and without each of which a condition of the slot is undefined."""
-    names = dict.fromkeys(name.rpartition(".")[2] for name in _references(condition, slot).external)
+    names = dict.fromkeys(name.rpartition(".")[2] for name in references_or_empty(condition, slot).external)
     absent = [name for name in names if name not in job_ad]
     return tuple(name for name in absent if _is_undefined(condition, slot, job_ad, set(absent) - {name}, context))
 
@@ -173,22 +173,15 @@ def _misfit_by_conditions(job_ad: ClassAd, slots: Sequence[tuple[str, ClassAd]],
 
 def _changes_with_time(condition: Expression, ad: ClassAd) -> bool:
     """Return True if the value of an ad's condition may change with time while no slot changes."""
-    names = {name.rpartition(".")[2].lower() for name in chain(*_references(condition, ad))}
+    names = {name.rpartition(".")[2].lower() for name in chain(*references_or_empty(condition, ad))}
     return bool(names & DYNAMIC_ATTRIBUTES.keys()) or any(word in unparse(condition).lower() for word in _CLOCKS)
 
 
 _CLOCKS = ("time(", "random(", "currenttime")
 
 
-def _references(condition: Expression, ad: ClassAd) -> References:
-    try:
-        return references(condition, ad)
-    except EvaluationError:
-        return References((), ())
-
-
 def _unmet_condition(condition: Expression, job_ad: ClassAd, ad: ClassAd, context: Context) -> UnmetCondition:
-    names = dict.fromkeys(_references(condition, job_ad).external)
+    names = dict.fromkeys(references_or_empty(condition, job_ad).external)
     values = {name: _value(ad, name, context) for name in dict.fromkeys(name.rpartition(".")[2] for name in names)}
     slot_values = {name: "undefined" if value is None else unparse(value) for name, value in values.items()}
     missing_names = tuple(name for name in names if "." not in name and name not in ad)

@@ -160,10 +160,6 @@ class _LineWords:
         self.words = self.words[1:]
         return True
 
-    def next_word(self) -> str:
-        taken_words, self.words = self.words[0], self.words[1:]
-        return taken_words
-
 
 def instant(words: list[str], calendar: ScenarioCalendar) -> int:
     """Parse the words, all of them, as one instant. Raise ValueError if this is not possible."""
@@ -197,7 +193,7 @@ def _take_times(words: list[str], context: StatementContext) -> tuple[_Statement
     if remaining.skip("every"):
         if not remaining.words:
             raise ValueError("`every` needs a duration, for example `every 1d`")
-        every = length(remaining.next_word())
+        every = length(remaining.words.pop(0))
         if not every:
             raise ValueError("the duration after `every` must be longer than 0")
         until = remaining.instant() if remaining.skip("until") else context.end
@@ -254,10 +250,8 @@ def _read_step(
         return _read_verb(step, other_words, context)
     if first_word == "expect":
         return _read_expect(step, other_words, context)
-    if first_word == "set":
-        return _read_set(step, other_words, context)
-    if first_word == "reconfigure":
-        return _read_reconfigure(step, other_words, sources, context)
+    if first_word in ("set", "reconfigure"):
+        return _read_configuration(step, other_words, sources, context)
     if ASSIGNED.fullmatch(first_word):
         return _read_readings(step, words)
     if other_words and (_SLOT.fullmatch(first_word) or first_word in context.machines):
@@ -373,21 +367,17 @@ def usage(verb: str) -> str:
     return " ".join(filter(None, parts))
 
 
-def _read_set(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
-    machine = words[0] if words and words[0] in context.machines else ""
-    match = _SETTING.fullmatch(step.text.removeprefix("set ").removeprefix(machine).strip())
-    if match is None:
-        raise ValueError(f"expected: {OTHERS['set']}")
-    return evolve(step, machine=machine, attributes={match[1]: match[2].strip()})
-
-
-def _read_reconfigure(
+def _read_configuration(
     step: ScenarioStep, words: list[str], sources: tuple[ConfigurationSource, ...], context: StatementContext
 ) -> ScenarioStep:
     machine = words[0] if words and words[0] in context.machines else ""
     files = words[1:] if machine else words
-    if len(files) > 1 or bool(files) == bool(sources):
-        raise ValueError(f"expected: {OTHERS['reconfigure']}")
+    setting = _SETTING.fullmatch(step.text.removeprefix("set ").removeprefix(machine).strip())
+    is_valid = setting is not None if step.verb == "set" else len(files) < 2 and bool(files) != bool(sources)
+    if not is_valid:
+        raise ValueError(f"expected: {OTHERS[step.verb]}")
+    if step.verb == "set" and setting is not None:
+        return evolve(step, machine=machine, attributes={setting[1]: setting[2].strip()})
     return evolve(step, machine=machine, sources=sources or (ConfigurationSource(step.line, file=files[0]),))
 
 

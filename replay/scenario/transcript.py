@@ -12,7 +12,7 @@ from ...domain.state_machines import LEFT
 from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ...domain.units import SECOND
 from ..listing.members import Member, members
-from ..narration.formatting import counted
+from ..narration.formatting import by_row, counted
 from .scenario import Scenario, ScenarioStep
 from .scenario_times import elapsed, format_time
 
@@ -148,7 +148,7 @@ class Transcript:
         move_count = sum(self.rows.values())
         lines = [f"{elapsed(self.scenario.end)} played: {counted(move_count, 'transition')}"]
         if self.rows:
-            row_counts = ", ".join(f"{row} x{count}" for row, count in sorted(self.rows.items(), key=_row_sort_key))
+            row_counts = ", ".join(f"{row} x{count}" for row, count in by_row(self.rows))
             lines.append(f"transitions: {row_counts}")
         total = sum(self.spent.values())
         if total:
@@ -163,7 +163,7 @@ class Transcript:
         return {
             "seconds": self.scenario.end / SECOND,
             "events": self.events,
-            "transitions": dict(sorted(self.rows.items(), key=_row_sort_key)),
+            "transitions": dict(by_row(self.rows)),
             "spent": {pair: time / SECOND for pair, time in self.spent.most_common()},
             "jobs": dict(self.jobs),
         }
@@ -191,8 +191,3 @@ def entry_dict(entry: TranscriptLine) -> dict[str, object]:
             "name": note.name, "expression": note.expression, "value": note.value, "read": note.read,
         }  # fmt: skip
     return fields
-
-
-def _row_sort_key(item: tuple[str, int]) -> tuple[int, str]:
-    digits = item[0].rstrip("abcdefghijklmnopqrstuvwxyz")
-    return int(digits) if digits.isdigit() else 0, item[0]

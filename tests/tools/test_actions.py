@@ -17,7 +17,7 @@ from poolbook.adapters.cli.job_actions import (
     message,
     result_of,
 )
-from poolbook.adapters.condor_tools.job_selection import ClusterOrJob
+from poolbook.adapters.condor_tools.job_selection import ClusterOrJob, JobSelector
 from poolbook.adapters.condor_tools.options import UsageError
 from poolbook.domain.classad import ClassAd, Context
 
@@ -258,7 +258,7 @@ def test_a_priority_is_set_or_changed_without_output(name: str) -> None:
 def test_a_missing_job_is_named_and_the_command_fails() -> None:
     expected = capture("prio_unknown")
     assert expected.exit_code == 0
-    assert prio.prio_output(prio.parse_arguments(expected.argv)) == ("", expected.err, 1)
+    assert prio.prio_output(prio.parse_arguments(expected.argv), []) == ("", expected.err, 1)
 
 
 def test_prio_without_a_priority_is_wrong_usage() -> None:
@@ -280,7 +280,7 @@ def test_prio_without_a_priority_is_wrong_usage() -> None:
 def test_a_priority_is_written_in_several_ways(argv: list[str], old: int, new: int) -> None:
     request = prio.parse_arguments(argv)
     assert (old + request.step if request.priority is None else request.priority) == new
-    assert request.selection.selects_everything == ("-a" in argv)
+    assert (request.selection == JobSelector()) == ("-a" in argv)
 
 
 @pytest.mark.parametrize("argv", [["-p", "5"], ["-p", "x", "1"], ["+5", "0"], ["-p"], ["+5", "1", "-n"]])
