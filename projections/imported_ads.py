@@ -10,7 +10,8 @@ usage includes only the last one.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from .schema import insertion
@@ -88,19 +89,18 @@ class ArchiveFold:
         if leave_times and leave_times[0] > leave_times[-1]:  # condor_history prints the latest job first
             order.reverse()
         last = {jobs[number]: number for number in order}
-        execute = self._connection.execute
-        rows = []
-        for number in order:
-            job, account, amounts = jobs[number], accounts[number], used[number]
-            counted = last[job] == number
-            if counted:
-                before = execute(_BEFORE, job).fetchone()
-                if before is not None:
-                    execute("UPDATE archive SET counted=0 WHERE id=?", before[:1])
-                    self._count(before[1], -1, before[2:])
-                self._count(account, 1, amounts)
-            rows.append((None, *job, leave_times[number], position, number, account, *amounts, int(counted)))
-        self._connection.executemany(insertion("archive"), rows)
+        connection = self._connection
+        statement = _EARLIER_COPIES.format(jobs=",".join(["(?,?,?)"] * len(last)))
+        for copy, account, *amounts in connection.execute(statement, [*chain(*last)]).fetchall():
+            connection.execute("UPDATE archive SET counted=0 WHERE id=?", (copy,))
+            self._count(account, -1, amounts)
+        for number in last.values():
+            self._count(accounts[number], 1, used[number])
+        rows = [
+            (None, *job, leave_times[number], position, number, accounts[number], *used[number], last[job] == number)
+            for number, job in ((number, jobs[number]) for number in order)
+        ]
+        connection.executemany(insertion("archive"), rows)
 
     def _account(self, user: str, owner: str, group: str) -> int:
         """Return the number of an account; add the account if it is new."""
@@ -115,7 +115,7 @@ class ArchiveFold:
             self._usage[number] = [0, 0, 0, 0]
         return number
 
-    def _count(self, account: int, jobs: int, amounts: tuple[int, ...]) -> None:
+    def _count(self, account: int, jobs: int, amounts: Sequence[int]) -> None:
         usage = self._usage[account]
         usage[0] += jobs
         usage[1] += jobs * amounts[0]
@@ -134,7 +134,10 @@ class ArchiveFold:
         )
 
 
-_BEFORE = "SELECT id, account, wall, cpu, slot_time FROM archive WHERE cluster=? AND proc=? AND qdate=? AND counted=1"
+_EARLIER_COPIES = (
+    "WITH job(cluster, proc, qdate) AS (VALUES {jobs}) SELECT id, account, wall, cpu, slot_time "
+    "FROM job CROSS JOIN archive USING (cluster, proc, qdate) WHERE counted=1"
+)
 
 # -- Reading -----------------------------------------------------------------------------------------------------------
 

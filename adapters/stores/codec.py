@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from math import isfinite
-from operator import attrgetter
 from threading import Lock
 from typing import Any
 
@@ -84,20 +83,6 @@ _CHECKS: dict[type[Event], Callable[[Event], None]] = {CycleHeld: _check_ranks}
 """Checks for values that the encoder accepts but cannot restore, for the kinds with a float."""
 
 
-class _OrderedFields(dict[type[Event], Callable[[Event], msgspec.Struct]]):
-    """By event kind, a function that returns an event's fields in the order of their keys in a log: by name, the fields
-    of the kind itself before those of its base classes."""
-
-    def __missing__(self, kind: type[Event]) -> Callable[[Event], msgspec.Struct]:
-        names: list[str] = []
-        for base in reversed(kind.__mro__):
-            if issubclass(base, Event):
-                names = [*sorted(set(base.__struct_fields__) - set(names)), *names]
-        struct_type, values = msgspec.defstruct(kind.__name__, names), attrgetter(*names)
-        self[kind] = ordered_values = lambda event: struct_type(*values(event))
-        return ordered_values
-
-
 class Codec:
     """Encodes events as topics and states, and decodes them, using a table of topics and a table of upcasts."""
 
@@ -106,31 +91,29 @@ class Codec:
     ) -> None:
         self._topics = {kind: topic for topic, kind in topics.items()}
         self._encode = msgspec.json.Encoder().encode
-        self._ordered = _OrderedFields()
         self._decode = _Decoders(topics, upcasts)
         self._format = format
 
     def encode(self, events: Sequence[Event]) -> tuple[list[str], list[bytes]]:
         """Return the topics and the states of `events`. Raise `LogError` if a log cannot hold an event."""
         try:
-            topics = [self._topics[type(event)] for event in events]
+            topics = list(map(self._topics.__getitem__, map(type, events)))
         except KeyError as error:
             raise LogError(f"{error.args[0].__name__} is not an event kind; `poolbook doc events` lists them") from None
-        encode, order_fields = self._encode, self._ordered
         try:
             for kind, check in _CHECKS.items():
                 if self._topics.get(kind) in topics:
                     for event in events:
                         if type(event) is kind:
                             check(event)
-            return topics, [encode(order_fields[type(event)](event)) for event in events]
+            return topics, list(map(self._encode, events))
         except (ValueError, TypeError, OverflowError, RecursionError) as error:
             raise LogError(f"{self._unstorable_event(events)} cannot be stored in a log: {error}") from error
 
     def _unstorable_event(self, events: Sequence[Event]) -> str:
         for event in events:
             try:
-                self._encode(self._ordered[type(event)](event))
+                self._encode(event)
             except (ValueError, TypeError, OverflowError, RecursionError):
                 return f"{type(event).__name__} of stimulus {event.stimulus!r}"
         return "an event"

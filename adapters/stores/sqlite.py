@@ -17,6 +17,8 @@ from threading import Lock, local
 from time import monotonic, sleep
 from typing import Any
 
+from msgspec import json
+
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
 from .recorder import SqlRecorder
@@ -170,10 +172,9 @@ class SQLiteRecorder(SqlRecorder):
             cursor.execute("INSERT INTO appends VALUES (?,?,?,?)", (new.position, FORMAT, new.epoch, new.digest))
 
     def last_versions(self, streams: Collection[str]) -> dict[str, int]:
-        query = "SELECT MAX(originator_version) FROM stored_events WHERE originator_id=?"
-        with self.connection() as cursor:
-            versions = {stream: cursor.execute(query, (stream,)).fetchone()[0] for stream in streams}
-        return {stream: version for stream, version in versions.items() if version is not None}
+        last = "SELECT MAX(originator_version) FROM stored_events WHERE originator_id=value"
+        rows = self._select(f"SELECT value, ({last}) AS last FROM json_each(?)", json.encode([*streams]).decode())
+        return {stream: version for stream, version in rows if version is not None}
 
     def integrity_problems(self) -> list[str]:
         faults = [fault for (fault,) in self._select("PRAGMA integrity_check(10)") if fault != "ok"]

@@ -70,9 +70,8 @@ class StoredLog:
         Raise `Fenced` if another append has moved the head (with `after`, the position that the events were decided on,
         also if this object itself moved or refreshed it), `LogUnavailable` if the store fails, `LogError` if a log
         cannot hold an event."""
-        for event in events:
-            if type(event) is WriterBegan:
-                raise LogError(f"{self.name}: a WriterBegan raises the epoch: use raise_epoch(), not append()")
+        if WriterBegan in map(type, events):
+            raise LogError(f"{self.name}: a WriterBegan raises the epoch: use raise_epoch(), not append()")
         with self._writing:
             if events and after not in (None, self._head.position):
                 raise Fenced(
