@@ -22,7 +22,7 @@ from ...domain.state.job_ad import unquoted
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines.hold_codes import hold_advice
 from ...replay.narration.rejection_words import misfit_text
-from ...replay.narration.unmatchable_jobs import misfit
+from ...replay.narration.unmatchable_jobs import misfit, undivided_slots
 from ...replay.outcomes import HoldReason, Outcomes, ProcessEnd, outcome_text, outcomes_of
 from ...replay.why.rejections import fits_none
 from ..condor_tools.layout import Column, Layout, lay_out
@@ -283,8 +283,7 @@ def unmatchable_reason(engine: Engine, cluster: int, proc: int) -> str:
     jobs = state.clusters.get(cluster)
     if jobs is None or proc not in jobs or jobs.is_local:
         return ""
-    slots = ((slot.name, {**slot.ad, **slot.published_ad}) for slot in state.slots.values() if slot.kind != "dynamic")
-    conflict = misfit(jobs.attributes(proc), slots, state.at // 1_000_000, state.user_maps)
+    conflict = misfit(jobs.attributes(proc), undivided_slots(state), state.at // 1_000_000, state.user_maps)
     return "" if conflict is None else misfit_text(conflict)
 
 

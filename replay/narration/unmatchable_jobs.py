@@ -18,10 +18,11 @@ from ...domain.classad.values import ContextError, EvaluationError
 from ...domain.events import Ad
 from ...domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES
 from ...domain.state.caches import ad_from_attributes
+from ...domain.state.state import ExecutionPoint
 from ...domain.state.user_maps import NO_MAPS, UserMaps
 
 REQUEST = "Request"
-TOTAL_PREFIX = "TotalSlot"  #: the prefix of the attributes with a partitionable slot's full size
+_TOTAL_PREFIX = "TotalSlot"  #: the prefix of the attributes with a partitionable slot's full size
 
 
 @frozen
@@ -64,6 +65,12 @@ class Misfit:
     unmet: tuple[UnmetCondition, ...] = ()
     nearest: str = ""
     refused: RefusingSlots | None = None
+
+
+def undivided_slots(state: ExecutionPoint) -> list[tuple[str, Ad]]:
+    """Return the names and ads of the static and partitionable slots, which have their full sizes (TotalSlotCpus)."""
+    slots = (slot for slot in state.slots.values() if slot.kind != "dynamic")
+    return [(slot.name, {**slot.ad, **slot.published_ad}) for slot in slots]
 
 
 def misfit(job: Ad, slots: Iterable[tuple[str, Ad]], now: int, user_maps: UserMaps = NO_MAPS) -> Misfit | None:
@@ -111,7 +118,7 @@ def _misfit(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context:
 
 def at_full_size(ad: Ad) -> Ad:
     """Return a slot's ad with its full size, as if no part of it were in use."""
-    sizes = {name[len(TOTAL_PREFIX) :]: text for name, text in ad.items() if name.startswith(TOTAL_PREFIX)}
+    sizes = {name[len(_TOTAL_PREFIX) :]: text for name, text in ad.items() if name.startswith(_TOTAL_PREFIX)}
     return {**ad, **{name: text for name, text in sizes.items() if name in ad}}
 
 

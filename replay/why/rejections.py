@@ -42,10 +42,9 @@ from ..narration.rejection_words import (
     unmet_conditions,
 )
 from ..narration.sentences import Sentence
-from ..narration.unmatchable_jobs import TOTAL_PREFIX
+from ..narration.unmatchable_jobs import undivided_slots
 from ..recheck_cycles import cycle_context, repeat_cycle
 
-_SIZES = ("Cpus", "Memory", "Disk")
 _MOST_HOLDERS = 10  #: the maximum number of holders to list
 
 
@@ -113,13 +112,7 @@ class NextCycle:
         return _limits_in_words(reason, fold(takewhile(lambda event: event[0] <= position, self._read())))
 
     def slots(self) -> list[tuple[str, e.Ad]]:
-        """Return the names and ads of the static and partitionable slots, with TotalSlotCpus and so on in the ads."""
-        slots = {slot.name: slot for slot in self._state.slots.values() if slot.kind != "dynamic"}
-        ads = {event.slot: event.ad for _, event in self._read() if isinstance(event, e.SlotCreated)}
-        sizes = {
-            name: {f"{TOTAL_PREFIX}{size}": ads[name][size] for size in _SIZES if size in ads[name]} for name in slots
-        }
-        return [(name, {**sizes[name], **slot.ad, **slot.published_ad}) for name, slot in slots.items()]
+        return undivided_slots(self._state)
 
     def repeat(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
         """Return the cycle that the same negotiator would hold now, or None if no job waits."""

@@ -15,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from poolbook.adapters.machine.execution import client
 from poolbook.adapters.machine.execution.activation import Exited, Failed, Lost, Running, Started
-from poolbook.adapters.machine.execution.client import ReplacedError, Supervisor
+from poolbook.adapters.machine.execution.client import ReplacedError, Supervisor, SupervisorError
+from poolbook.adapters.sockets import connect
 
 from .bench import Bench, runs, wait
 
@@ -311,6 +313,33 @@ def test_a_selector_sees_reports_also_after_the_supervisor_was_replaced(bench: B
                 assert selector.select(10)
                 bench.reports += bench.supervisor.poll(0)
             bench.kill_supervisor()
+
+
+def test_a_supervisor_that_does_not_answer_is_reported_with_the_command_that_continues_it(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench.supervisor.start([])
+    os.kill(bench.pid(), signal.SIGSTOP)
+    monkeypatch.setattr(client, "_SILENCE_S", 0.1)
+    with pytest.raises(SupervisorError, match=f"kill -CONT {bench.pid()}"):
+        bench.supervisor.recover(["1"])
+    monkeypatch.undo()
+    os.kill(bench.pid(), signal.SIGCONT)
+    assert bench.supervisor.recover(["1"]) == {"1": "unknown"}
+
+
+def test_the_end_of_a_client_with_unread_answers_disturbs_nothing(bench: Bench) -> None:
+    bench.supervisor.start([])
+    with connect(bench.folder / "socket", (0, os.geteuid())) as other:
+        keys = [str(number) for number in range(100_000)]
+        other.sendall(json.dumps({"do": "recover", "keys": keys}).encode() + b"\n")
+        answer = other.recv(1)
+        other.sendall(b"no request\n")
+        while answer:
+            answer = other.recv(1 << 20)
+    with Supervisor(bench.folder) as last:
+        last.start([])
+    assert "iteration failed" not in (bench.folder / "supervisor.log").read_text()
 
 
 def test_many_concurrent_jobs_all_end_with_their_own_code(bench: Bench) -> None:

@@ -93,6 +93,7 @@ class Pool:
         kind, slots = options.pop("kind", "partitionable"), int(options.pop("slots", "1"))
         ad = {**SLOT, "Machine": quoted(name)}
         resources = {"Cpus": "2", "Memory": "2048", "Disk": "100000", **options}
+        resources |= {f"TotalSlot{size}": resources[size] for size in ("Cpus", "Memory", "Disk")}
         plans = tuple(s.SlotPlan(f"slot{number}@{name}", kind, resources) for number in range(1, slots + 1))
         return self._handle(s.AddMachine(self._id("machine"), name, ad, plans))
 

@@ -420,7 +420,7 @@ class Socket:
         self._blocking = blocking
 
     def settimeout(self, seconds: float | None) -> None:
-        assert seconds is None, "no caller sets a timeout"
+        """Do nothing: the other end always answers or ends."""
 
     def getsockopt(self, level: int, option: int, size: int = 0) -> bytes:
         return struct.pack("3i", 1, os.getuid(), os.getgid())

@@ -37,6 +37,7 @@ _HOWS = get_args(How)
 PROGRAM = Path(__file__).parent / "supervisor" / "launch_program.py"
 _CONNECT_S = 15.0  #: how long to wait for a supervisor: it may be busy killing its predecessor's jobs
 _AGAIN_S = 0.01
+_SILENCE_S = 120.0  #: how long to wait for the next part of an answer: a slow disk may delay it
 _TRIES = 5  #: how often a supervisor may disconnect during the handshake before it counts as broken
 
 
@@ -308,14 +309,27 @@ class Supervisor:
         return {key: "unknown" if answer is None else _report(answer, key) for key, answer in answers}
 
     def _answer(self, name: str) -> dict[str, Any]:
-        """Wait for the answer of this name. Handle the messages before it; leave those after it queued."""
+        """Wait for the answer of this name. Handle the messages before it; leave those after it queued. Raise
+        `SupervisorError` if the supervisor sends nothing for ``_SILENCE_S``."""
         while True:
             while self._messages:
                 message = self._messages.popleft()
                 if message["say"] == name:
                     return message
                 self._handle_message(message)
-            self._read(0)
+            assert self._lines is not None
+            connection = self._lines.connection
+            connection.settimeout(_SILENCE_S)
+            try:
+                self._read(0)
+            except TimeoutError:
+                pid = (self._folder / "lock").read_text().strip()
+                self._disconnect()  # a late answer would be taken for that of the next request
+                raise SupervisorError(
+                    f"the supervisor in {self._folder} (pid {pid}) has not answered for {_SILENCE_S:.0f} s: continue it"
+                    f" with `kill -CONT {pid}` if it is stopped; `kill -KILL {pid}` ends it and its jobs"
+                ) from None
+            connection.settimeout(None)
 
     def _receive(self) -> None:
         """Receive messages without waiting; reconnect if the supervisor has ended."""

@@ -175,7 +175,7 @@ class SupervisorServer:
         elif descriptor in self._clients:
             client = self._clients[descriptor]
             self._receive(client)
-            if client.unsent:
+            if client.unsent and descriptor in self._clients:  # it may have been dropped
                 self._send(client, b"")
         else:
             self._jobs.read_mover_result(descriptor)
