@@ -48,6 +48,7 @@ _REPORTED_ONCE = (
     | s.BackfillEnded
 )  #: what the world says once and will not say again
 _ENDING = JobExited | JobsEdited | JobsTransitioned  #: the events after which jobs may leave the queue
+_MAX_STARTS = 1000  #: how many jobs are started together, because the ads of a start take several kB
 
 
 class StimulusResult(msgspec.Struct):
@@ -269,6 +270,9 @@ class LogWriter:
                     activation = self.state.activations.get(effect.key)
                     if activation is not None:
                         starts.append(self._launch(activation))
+                    if len(starts) >= _MAX_STARTS:
+                        self.world.start(starts)
+                        starts = []
                 elif isinstance(effect, StartClient):
                     machine = self.state.machines.get(effect.machine)
                     if machine is not None and machine.backfill is not None:

@@ -46,12 +46,14 @@ class MemoryRecorder(LogRecorder):
             if self._head != old:
                 raise Fenced(f"{self.name}: another writer has appended; refresh, read the new events and decide again")
             numbers = range(batch.first, batch.last + 1)
-            self._rows += zip(numbers, batch.streams, batch.versions, batch.topics, batch.states, strict=True)
             for position, stream, version in zip(numbers, batch.streams, batch.versions, strict=True):
                 self._streams[stream] = self._streams.get(stream, (position,))[0], position, version
-            while len(self._rows) >= 2 * _PACKED_ROWS:
-                self._packed.append(zlib.compress(msgspec.msgpack.encode(self._rows[:_PACKED_ROWS]), level=1))
-                del self._rows[:_PACKED_ROWS]
+            rows = zip(numbers, batch.streams, batch.versions, batch.topics, batch.states, strict=True)
+            while part := [*islice(rows, _PACKED_ROWS)]:
+                self._rows += part
+                if len(self._rows) >= 2 * _PACKED_ROWS:
+                    self._packed.append(zlib.compress(msgspec.msgpack.encode(self._rows[:_PACKED_ROWS]), level=1))
+                    del self._rows[:_PACKED_ROWS]
             self._appends.append((new.position, FORMAT, new.epoch, new.digest))
             self._head = new
 

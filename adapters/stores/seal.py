@@ -39,16 +39,40 @@ class AppendBatch(NamedTuple):
 
 def seal(digest_before: str, format: int, epoch: int, batch: AppendBatch) -> str:
     """Return the digest of an append. Raise `UnicodeEncodeError` if a text is not Unicode."""
-    return blake2b(_pack((digest_before, format, epoch, *batch)), digest_size=32).hexdigest()
+    return _digest((digest_before, format, epoch, batch.first), batch[1:])
 
 
 def recomputed_seal(digest_before: str, format: int, epoch: int, first_position: int, rows: Sequence[Row]) -> str:
     """Return the digest of an append of these rows, as they are now, or "" if no append can have stored them."""
     columns = list(zip(*rows, strict=True)) or [()] * 5
     try:
-        return blake2b(_pack((digest_before, format, epoch, first_position, *columns[1:])), digest_size=32).hexdigest()
+        return _digest((digest_before, format, epoch, first_position), columns[1:])
     except (UnicodeEncodeError, TypeError, OverflowError):
         return ""
+
+
+_PACKED_ITEMS = 1000
+"""The number of items that are packed together, so that a large append is not copied as a whole."""
+
+
+def _digest(items: tuple[str, int, int, int], columns: Sequence[Sequence[object]]) -> str:
+    """Return the digest of the array of these items and columns."""
+    if len(columns[0]) <= _PACKED_ITEMS:
+        return blake2b(_pack((*items, *columns)), digest_size=32).hexdigest()
+    digest = blake2b(_array_header(len(items) + len(columns)) + _pack(items)[1:], digest_size=32)
+    for column in columns:
+        digest.update(_array_header(len(column)))
+        for start in range(0, len(column), _PACKED_ITEMS):
+            part = column[start : start + _PACKED_ITEMS]
+            digest.update(memoryview(_pack(part))[len(_array_header(len(part))) :])
+    return digest.hexdigest()
+
+
+def _array_header(length: int) -> bytes:
+    """Return the start of the MessagePack array with this length."""
+    if length < 1 << 4:
+        return bytes((0x90 | length,))
+    return b"\xdc" + length.to_bytes(2, "big") if length < 1 << 16 else b"\xdd" + length.to_bytes(4, "big")
 
 
 GENESIS = blake2b(_pack(()), digest_size=32).hexdigest()  #: the digest of an empty log

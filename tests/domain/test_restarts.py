@@ -1,12 +1,16 @@
-"""Golden: what a restarted pool does again, because it may have been killed before it did so."""
+"""Golden: what a pool asks of the world, and what a restarted pool asks again, because it may have been killed."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain.ports import stimuli as s
-from poolbook.replay.virtual_world import VirtualWorld
+from poolbook.domain.ports.world import ClientLaunch, Launch
+from poolbook.replay.virtual_world import VirtualWorld, sleep_behaviour
 
 from ..policy.points import Point
+from .pools import TestPool
 from .preempting import SLOT
 
 
@@ -40,3 +44,24 @@ def test_benchmarks_that_were_running_are_run_again() -> None:
     point.handle(s.BenchmarksDone(point.id(), SLOT, 1000, 2000))
     assert point.pair() == "Unclaimed/Idle"
     assert restart(point, world) == []
+
+
+class CountingWorld(VirtualWorld):
+    """A virtual world that records how many jobs are started together."""
+
+    def __init__(self) -> None:
+        super().__init__(sleep_behaviour)
+        self.starts: list[int] = []
+
+    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
+        self.starts.append(len(launches))
+        super().start(launches)
+
+
+def test_at_most_a_thousand_jobs_are_started_together() -> None:
+    """Their ads take several kB each, so they are not all in memory."""
+    pool = TestPool()
+    world = pool.world = pool.engine.world = CountingWorld()
+    pool.machine(cpus=1100, memory=1100 * 128, static=1100)
+    pool.submit(1100)
+    assert world.starts == [1000, 100]

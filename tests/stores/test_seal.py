@@ -6,12 +6,15 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, nullcontext, suppress
+from hashlib import blake2b
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from poolbook.adapters.stores.fast_head import head_of
 from poolbook.adapters.stores.head_witness import disagreement, read_mark
+from poolbook.adapters.stores.seal import AppendBatch, recomputed_seal, seal
 from poolbook.adapters.stores.sqlite import open_sqlite
 from poolbook.adapters.stores.verification import MAX_PROBLEMS, find_problems
 from poolbook.domain.ports.log import Head, LogDamaged, LogError
@@ -359,3 +362,12 @@ def test_no_altered_event_is_read_and_the_error_names_its_positions(
         for position, _ in log.read(after, limit):
             read_events.append(position)
     assert read_events == list(range(after + 1, after + 1 + read))
+
+
+@pytest.mark.parametrize("count", [0, 1, 15, 16, 1000, 1001, 2000, 65_535, 65_536])
+def test_the_seal_of_any_number_of_events_is_the_digest_of_one_array(count: int) -> None:
+    streams, numbers = [f"slot{number % 7}" for number in range(count)], [*range(1, count + 1)]
+    batch = AppendBatch(1, streams, numbers, ["slots.created"] * count, [b"x" * (number % 300) for number in numbers])
+    expected = blake2b(msgspec.msgpack.encode(("before", 3, 2, *batch)), digest_size=32).hexdigest()
+    rows = [*zip(numbers, *batch[1:], strict=True)]
+    assert seal("before", 3, 2, batch) == recomputed_seal("before", 3, 2, 1, rows) == expected
