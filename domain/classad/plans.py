@@ -93,7 +93,7 @@ class ColumnarClause:
                 return bool(test(cell[1].value, number))
         if self.names is None:
             self.names = frozenset(name for _, name in names_in(self.node))
-        if self.names.isdisjoint(table.varying | DYNAMIC_REFERENCES):
+        if self.names.isdisjoint(table.varying) and self.names.isdisjoint(DYNAMIC_REFERENCES):
             cells = (ad._find(name) for name in self.names)
             if all(cell is None or type(cell[1]) is Literal for cell in cells):
                 return True

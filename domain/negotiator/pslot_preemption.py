@@ -18,6 +18,7 @@ from attrs import define, evolve, field, frozen
 
 from ..classad import ClassAd, Context, EvaluationError, symmetric_match
 from ..classad.columns import OTHER
+from ..classad.tree import Attribute
 from ..names import SlotName
 from ..ports.slot_ads import SlotCarver
 from ..state.records import Slot
@@ -273,7 +274,9 @@ class Remainders:
             return self._weight({}, slot) if "SlotWeight" in slot.ad else float(slot.resources.get("Cpus", 1))
         if not weighted and not has_consumption_policy:
             return 1.0
-        if "SlotWeight" not in slot.ad:
+        weight = slot.ad.get("SlotWeight")
+        is_cpus = type(weight) is Attribute and weight.key == "cpus" and weight.base is None
+        if weight is None or (is_cpus and not has_consumption_policy):
             return float(amounts.get("Cpus", 1))
         if not has_consumption_policy:
             return self._weight({name: int(amount) for name, amount in amounts.items()}, slot)

@@ -326,6 +326,7 @@ class SlotAdTable:
         """Write the cells of these attributes for these slots, which are all slots or those of the last rows."""
         moments = [(state.slots[name], reader.snapshot(state.slots[name])) for name in names] if keys else []
         complete = len(names) == len(self.names)
+        new_cells: list[dict[str, Expression | None]] = [{} for _ in moments]
         for key in keys:
             if key in _MOVING_ATTRIBUTES:
                 count = len(self.names)
@@ -339,9 +340,11 @@ class SlotAdTable:
             if complete:
                 self.table.fill(reader.spelling(key), cells)
             else:
-                first = len(self.names) - len(names)
-                for number, cell in enumerate(cells):
-                    self.table.set_attributes(first + number, {key: cell})
+                for slot_cells, cell in zip(new_cells, cells, strict=True):
+                    slot_cells[key] = cell
+        if not complete:
+            for row, slot_cells in enumerate(new_cells, len(self.names) - len(names)):
+                self.table.set_attributes(row, slot_cells)
         moving = {key: self._moving[key] for key in keys if key in self._moving}
         if moving:
             for slot, m in moments:

@@ -22,6 +22,7 @@ from ..events import (
     JobSignalled,
     JobsTransitioned,
     MailDue,
+    SlotEvent,
     SlotTransitioned,
 )
 from ..state.records import Activation
@@ -83,7 +84,10 @@ def how_to_end(state: State, activation: Activation, stop: str) -> How:
 
 def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
     """Yield the effects of the event at ``position``. ``state`` is the state after the event was appended."""
-    if isinstance(event, JobActivated):
+    if isinstance(event, SlotEvent):  # most events of a large decision
+        if isinstance(event, SlotTransitioned) and event.target == BENCHMARKING:
+            yield Benchmark(event.slot)
+    elif isinstance(event, JobActivated):
         if not event.deferred:
             yield Start(str(position))
     elif isinstance(event, JobDue):
@@ -106,7 +110,5 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
         yield StartClient(event.machine)
     elif isinstance(event, BackfillSignalled):
         yield Signal(event.key, "hard")
-    elif isinstance(event, SlotTransitioned) and event.target == BENCHMARKING:
-        yield Benchmark(event.slot)
     elif isinstance(event, MailDue):
         yield Send(position)

@@ -187,7 +187,8 @@ def assign_devices(
 
 def assigned_ids(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
     """Return the ids of a resource that a slot's ad lists as assigned (Assigned<name>)."""
-    return tuple(filter(None, unquoted(ad.get(f"Assigned{name}", '""')).split(",")))
+    text = ad.get(f"Assigned{name}")
+    return () if text is None else tuple(filter(None, unquoted(text).split(",")))
 
 
 def devices_in_ad(ad: ClassAd, name: str) -> dict[str, ClassAd]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
+from itertools import compress
+from operator import ne
 from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..classad import ClassAd, Expression
+from ..classad.tree import Literal
 from ..classad.value_evidence import DYNAMIC_REFERENCES
 from ..events import Ad
 from ..names import SlotName
@@ -108,14 +111,14 @@ def _form(slot: Slot) -> AdForm:
 
 def _chained(form: AdForm, slot: Slot) -> ClassAd | None:
     """Return the slot's ad chained to the form's ad, or None if the two differ in more than constants."""
-    ad = ClassAd(chained=form.ad)
-    for name, old_text, text in zip(slot.ad, form.values, slot.ad.values(), strict=True):
-        if text is not old_text and text != old_text:
-            value = parse_cached(text)
-            if value is None or not _PLAIN.fullmatch(text) or not _PLAIN.fullmatch(old_text):
-                return None
-            ad[name] = value
-    return ad
+    changes = []
+    values = slot.ad.values()
+    for name, old_text, text in compress(zip(slot.ad, form.values, values, strict=True), map(ne, form.values, values)):
+        value = parse_cached(text)
+        if not isinstance(value, Literal) or not isinstance(parse_cached(old_text), Literal):
+            return None
+        changes.append((name, value))
+    return ClassAd.from_expressions(changes, ClassAd(chained=form.ad))
 
 
 def names_read_by(form: AdForm, name: str) -> SlotReferences | None:

@@ -234,7 +234,7 @@ def _meets(require: Expression, device: ClassAd | None, job: ClassAd, context: C
 
 def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], device_attributes: Ad) -> Ad:
     """Return the ad of a dynamic slot: its parent's ad with the ``amounts`` and device attributes of the new slot."""
-    ad = dict(parent.ad)
+    ad = parent.ad.as_plain_dict()
     for resource in amounts:
         if assigned_ids(parent.ad, resource):
             prefixes = (f"{resource}_", f"Assigned{resource}", f"Available{resource}")
@@ -245,4 +245,5 @@ def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], device_attri
     ad |= device_attributes
     ad.pop("PartitionableSlot", None)
     ad |= {"Name": quoted(name), "SlotType": '"Dynamic"', "DynamicSlot": "true"}
-    return ad | {"DSlotId": SlotName.parse(name).number, "ParentSlotId": parent.ad.get("SlotID", "1")}
+    ad |= {"DSlotId": SlotName.parse(name).number, "ParentSlotId": parent.ad.get("SlotID", "1")}
+    return ad

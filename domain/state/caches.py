@@ -8,6 +8,8 @@ states does not depend on them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import compress
+from operator import ne
 from typing import Any, TypeVar
 
 from ..classad import ClassAd, ClassAdSyntaxError, Expression, parse
@@ -47,17 +49,16 @@ def _is_plain_string(text: str) -> bool:
 
 
 _MAX_MODELS = 100
-_models: dict[tuple[str, ...], tuple[dict[str, str], ClassAd]] = {}
+_models: dict[tuple[str, ...], tuple[tuple[str, ...], ClassAd]] = {}
 """The latest ad for each list of names, with its texts: the next ad often differs in few attributes."""
 
 
 def ad_from_attributes(attributes: Mapping[str, str]) -> ClassAd:
     """Return the ad with these attributes. Skip those whose text is empty."""
     names = tuple(attributes)
-    texts, model = _models.get(names, ({}, None))
-    changes = [
-        (name, parse_cached(text) if text else None) for name, text in attributes.items() if text != texts.get(name)
-    ]
+    texts, model = _models.get(names, ((), None))
+    items = attributes.items() if model is None else compress(attributes.items(), map(ne, attributes.values(), texts))
+    changes = [(name, parse_cached(text) if text else None) for name, text in items]
     ad = ClassAd.from_expressions([(name, parsed) for name, parsed in changes if parsed is not None], model)
     if model is not None:
         for name in [name for name, parsed in changes if parsed is None]:
@@ -65,7 +66,7 @@ def ad_from_attributes(attributes: Mapping[str, str]) -> ClassAd:
     if len(ad) == len(names):
         if len(_models) >= _MAX_MODELS:
             _models.clear()
-        _models[names] = dict(attributes), ad.copy()
+        _models[names] = tuple(attributes.values()), ad.copy()
     return ad
 
 

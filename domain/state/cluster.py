@@ -178,7 +178,7 @@ class Cluster:
         ad = {**self.ad, **self.variants.of_proc(proc), **self.changes(proc)}
         ad["ClusterId"], ad["ProcId"] = str(self.id), str(proc)
         ad["JobStatus"] = str(self.status[proc])
-        return {name: text for name, text in ad.items() if text}
+        return {name: text for name, text in ad.items() if text} if "" in ad.values() else ad
 
     def next_idle(self, after: int = -1) -> int:
         """Return the first idle process after ``after``, or -1."""

@@ -84,7 +84,8 @@ def _message_parts(
     for command in EXPRESSIONS:
         if names := _missing_slot_attributes(expressions.get(command, ""), batch):
             yield f"{command} reads {_join_names(names)}, which no slot has"
-    for attribute in sorted({*batch.ad, *batch.columns}):
+    calling = {name for name, text in batch.ad.items() if "(" in text}  # only a call can be an error for every job
+    for attribute in sorted(calling | batch.columns.keys()):
         texts = dict.fromkeys(batch.columns.get(attribute) or [batch.ad[attribute]])
         suspects = (text for text in texts if "(" in text and text[0] != '"')
         if explanation := next(filter(None, map(_error_explanation, suspects)), ""):
@@ -117,7 +118,6 @@ def _commands_setting(batch: JobBatch, table: Mapping[str, frozenset[str]], spel
 
 
 def _missing_capabilities(batch: JobBatch) -> Iterator[str]:
-    present = _attributes_of_jobs(batch)
     for text in set(batch.columns.get("Requirements") or [batch.ad.get("Requirements", "true")]):
         for clause in clauses(parse(text)):
             while isinstance(clause, Parentheses):
@@ -126,7 +126,7 @@ def _missing_capabilities(batch: JobBatch) -> Iterator[str]:
                 continue
             of_slot = isinstance(clause.base, Attribute) and clause.base.key in ("target", "other")
             if (name := absent_attribute(clause.name)) and (
-                of_slot or (clause.base is None and clause.key not in present)
+                of_slot or (clause.base is None and clause.key not in _attributes_of_jobs(batch))
             ):
                 yield name
 
@@ -147,8 +147,10 @@ def _attributes_of_jobs(batch: JobBatch) -> set[str]:
 
 
 def _missing_slot_attributes(text: str, batch: JobBatch) -> list[str]:
+    if not text:
+        return []
     try:
-        names_read = parse(expression_text(text)).references(ClassAd()).external if text else ()
+        names_read = parse(expression_text(text)).references(ClassAd()).external
     except (ClassAdSyntaxError, EvaluationError):
         return []
     present = _attributes_of_jobs(batch)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -68,6 +69,61 @@ REFUSED = (Refusal, UnknownThingError)  # for example, cluster 1 does not exist 
 
 def opened(place: Place, **options: Any) -> Pool:
     return Pool.open(place.url, user="alice", uid_domain="x.org", behave=lambda launch: Behaviour(60), **options)
+
+
+def submit_during_a_call(
+    pool: Pool, descriptions: Sequence[dict[str, str]], error: Exception | None = None
+) -> tuple[list[Any], int]:
+    """Submit from several threads while another call is in progress; return the results or errors, and the appends.
+
+    :param error: what a subscriber raises for the first append of these submissions
+    """
+    appends: list[int] = []
+    all_wait = threading.Event()
+
+    def note(first: int, events: Sequence[Event]) -> None:
+        appends.append(first)
+        if len(appends) == 1:
+            all_wait.wait(60)
+        elif len(appends) == 2 and error is not None:
+            raise error
+
+    pool._engine.subscribe(note)
+    with ThreadPoolExecutor(10) as threads:
+        threads.submit(pool.set_priority_factor, "bob@x.org", 50)
+        while not appends:
+            all_wait.wait(0.001)
+        calls = [threads.submit(pool.submit, description) for description in descriptions]
+        while len(pool._submissions) < len(calls):
+            all_wait.wait(0.001)
+        all_wait.set()
+        return [call.exception(60) or call.result() for call in calls], len(appends) - 1
+
+
+def test_submissions_that_wait_for_the_same_call_share_an_append() -> None:
+    with Pool.open(user="alice", uid_domain="x.org") as pool:
+        results, appends = submit_during_a_call(pool, [WORK] * 5)
+        assert sorted(results) == [1, 2, 3, 4, 5]
+        assert appends == 1
+        assert pool.judge() == []
+
+
+def test_a_waiting_submission_that_is_invalid_or_needs_a_warning_is_left_to_its_thread() -> None:
+    with Pool.open(user="alice", uid_domain="x.org") as pool, warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        invalid, unused = {**WORK, "request_cpus": "1 +"}, {**WORK, "bogus": "1"}
+        results, _ = submit_during_a_call(pool, [WORK, invalid, unused, WORK])
+        assert sorted(result for result in results if isinstance(result, int)) == [1, 2, 3]
+        assert isinstance(results[1], SubmitError)
+        assert [str(each.message)[:20] for each in warned] == ["the line 'bogus = 1'"]
+
+
+def test_no_submission_is_repeated_if_a_subscriber_fails_after_a_shared_append() -> None:
+    with Pool.open(user="alice", uid_domain="x.org") as pool:
+        results, appends = submit_during_a_call(pool, [WORK] * 4, OSError("disk full"))
+        assert [str(result) for result in results if not isinstance(result, int)] == ["disk full"]
+        assert appends == 1
+        assert sorted(pool.state.clusters) == [1, 2, 3, 4]
 
 
 def test_an_invalid_submission_does_not_affect_those_of_other_threads() -> None:
