@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import tzinfo
+from itertools import compress
 
 from ..classad import Context
 from ..classad.allowance import PREDICTION_STEPS, Allowance
@@ -24,6 +25,8 @@ from ..state.state import AccessPoint
 from ..units import SECOND
 from .job_policy import LEAVE_ATTRIBUTE, constant_leave_in_queue, leave_in_queue
 
+_ARE_FINISHED = bytes(number in FINISHED for number in range(256))
+"""For each status number, 1 if the job has ended, otherwise 0."""
 EVALUATION_INTERVAL = 60 * SECOND
 """The interval between evaluations of an unchanged job: the default of PERIODIC_EXPR_INTERVAL."""
 
@@ -41,9 +44,11 @@ def _ended_without_processes(state: AccessPoint, cluster: Cluster, procs: Procs)
 
         ended = many_jobs.procs_in_status(cluster.status, procs, FINISHED)
     else:
-        status = cluster.status
-        proc_ranges = (range(first, min(last, cluster.count - 1) + 1) for first, last in procs)
-        ended = [proc for proc_range in proc_ranges for proc in proc_range if status[proc] in FINISHED]
+        ended = [
+            proc
+            for first, last in procs
+            for proc in compress(range(first, last + 1), cluster.status[first : last + 1].translate(_ARE_FINISHED))
+        ]
     running = {*state.running_procs(cluster.id, ended)}
     return [proc for proc in ended if proc not in running] if running else ended
 

@@ -29,6 +29,8 @@ _GONE = 0
 _STATUSES = max(STATUS_NUMBERS.values()) + 1
 MANY_RANGES = 10_000
 """An event with at least this many ranges is folded with numpy, which takes 0.1 s to load."""
+_LONG_RANGE = 100
+"""In a range of more than this many jobs, an event checks whether they are alike, to fold them at once."""
 _MAX_UNFOLDED = 16
 """The maximum number of events of a single job that are stored unfolded."""
 _STATUS_BYTES = {name: bytes([number]) for name, number in STATUS_NUMBERS.items()}
@@ -263,6 +265,9 @@ class Cluster:
     def _edit_each(self, procs: Procs, event: Event, number: int | None, new_cohorts: dict[int, int]) -> None:
         cohort_of, members = self.cohort_of, self.members
         for first, last in procs:
+            if last - first >= _LONG_RANGE and self._are_alike(first, last):
+                self._edit_alike(first, last, event, number, new_cohorts)
+                continue
             for proc in range(first, last + 1):
                 if not self.status[proc]:
                     continue
@@ -275,6 +280,28 @@ class Cluster:
                 members[after] += 1
                 if number is not None:
                     self._set_status(proc, number)
+
+    def _are_alike(self, first: int, last: int) -> bool:
+        """Return True if the jobs of a range have the same status and are in the same cohort."""
+        statuses, cohorts = self.status[first : last + 1], self.cohort_of[first : last + 1]
+        return statuses == statuses[:1] * (last - first + 1) and cohorts == cohorts[:1] * len(statuses)
+
+    def _edit_alike(self, first: int, last: int, event: Event, number: int | None, new_cohorts: dict[int, int]) -> None:
+        status, cohort, count = self.status[first], self.cohort_of[first], last - first + 1
+        if not status:
+            return
+        if cohort not in new_cohorts:
+            new_cohorts[cohort] = self._cohort_after(cohort, event)
+        after = new_cohorts[cohort]
+        self.members[cohort] -= count
+        self.members[after] += count
+        self.cohort_of[first : last + 1] = array("I", [after]) * count
+        if number is not None:
+            self.status_counts[status] -= count
+            self.status_counts[number] += count
+            self.status[first : last + 1] = bytes([number]) * count
+            if number == IDLE != status:
+                self._first_idle = min(self._first_idle, first)
 
     def _edit_columns(self, procs: Procs, event: Event, number: int | None, new_cohorts: dict[int, int]) -> None:
         from . import many_jobs

@@ -1,4 +1,4 @@
-"""Differential: an event about many ranges of jobs has the same effect by columns as job by job."""
+"""Differential: an event about many jobs has the same effect by columns, or by range, as job by job."""
 
 from __future__ import annotations
 
@@ -19,11 +19,12 @@ PROCS = st.sets(st.integers(0, JOBS - 1), min_size=1).map(sorted)
 STEPS = st.lists(st.tuples(PROCS, st.sampled_from(["Held", "Idle", "Removed", "", "end"])), max_size=8)
 
 
-def after(steps: list[tuple[list[int], str]], columns: bool) -> tuple[object, ...]:
+def after(steps: list[tuple[list[int], str]], columns: bool = False, alike: bool = False) -> tuple[object, ...]:
     """Return all attributes of a cluster's jobs after these steps."""
     cluster = Cluster(7, "alice", {"Own": "1"}, JOBS, Variants(()), "Idle")
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(clusters, "MANY_RANGES", 1 if columns else JOBS)
+        patched.setattr(clusters, "_LONG_RANGE", 1 if alike else JOBS)
         for number, (procs, change) in enumerate(steps):
             ranges = draft.ranges(procs)
             if change == "end":
@@ -41,7 +42,14 @@ def after(steps: list[tuple[list[int], str]], columns: bool) -> tuple[object, ..
 def test_an_event_about_many_ranges_has_the_same_effect_on_each_job(
     steps: list[tuple[list[int], str]],
 ) -> None:
-    assert after(steps, columns=True) == after(steps, columns=False)
+    assert after(steps, columns=True) == after(steps)
+
+
+@given(STEPS)
+def test_an_event_about_a_range_of_alike_jobs_has_the_same_effect_on_each_job(
+    steps: list[tuple[list[int], str]],
+) -> None:
+    assert after(steps, alike=True) == after(steps)
 
 
 @given(PROCS)
