@@ -50,7 +50,7 @@ class Job:
         activation = LaunchRequest(
             key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(self.iwd), transfer=file_transfer
         )
-        self.order = client._start(activation, "1")["order"]
+        self.order = json.loads(client._line_of(client._start(activation, "1")))["order"]
 
     def runs(self, outputs: Mapping[str, str]) -> None:
         """Write the job's outputs, which are not synced."""

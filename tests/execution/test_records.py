@@ -14,7 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.machine.execution.supervisor.records import UNHELD, ActivationClaim, Claims, Journal
+from poolbook.adapters.machine.execution.supervisor.records import (
+    UNHELD,
+    ActivationClaim,
+    Claims,
+    Journal,
+    claimed_keys,
+)
 from poolbook.adapters.machine.execution.supervisor.scratch import Scratch
 
 FIXED = settings(max_examples=25, derandomize=True, deadline=None, database=None)
@@ -88,27 +94,57 @@ CLAIM = ActivationClaim(12, 3456, 78, "01234567-89ab-cdef-0123-456789abcdef", 17
 
 
 @FIXED
-@given(st.lists(st.tuples(st.sampled_from(["take", "release", "open"]), st.sampled_from("abc")), max_size=20))
+@given(st.lists(st.tuples(st.sampled_from(["take", "hold", "release", "open"]), st.sampled_from("abc")), max_size=20))
 def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        claims = Claims(f"{folder}/claims", f"{folder}/spare")
-        claimed_keys: set[str] = set()
+        claims = Claims(folder)
+        expected: dict[str, ActivationClaim] = {}
         for step, key in steps:
             if step == "open":
-                claims = Claims(f"{folder}/claims", f"{folder}/spare")
+                claims = Claims(folder)
             elif step == "release":
                 claims.release_claim(key)
-                claimed_keys.discard(key)
-            elif key in claimed_keys:
+                expected.pop(key, None)
+            elif step == "hold":
+                claims.write_holder(key, CLAIM)
+                expected.update({key: CLAIM} if key in expected else {})
+            elif key in expected:
                 with pytest.raises(FileExistsError):
                     claims.claim_activation(key)
             else:
-                descriptor = claims.claim_activation(key)
-                assert claims.read_claim(key) == UNHELD
-                claims.write_holder(descriptor, CLAIM)
-                claimed_keys.add(key)
-            assert claims.claimed_keys() == claimed_keys
-            assert {claims.read_claim(claimed_key) for claimed_key in claimed_keys} <= {CLAIM}
+                claims.claim_activation(key)
+                expected[key] = UNHELD
+            assert claims.by_key == expected == Claims(folder).by_key
+            assert claimed_keys(folder) == expected.keys()
+
+
+@pytest.mark.parametrize("longest_key", ["a" * 200])
+def test_the_files_of_claims_of_an_earlier_version_are_read_until_they_are_released(
+    tmp_path: Path, longest_key: str
+) -> None:
+    (tmp_path / "claims").mkdir()
+    (tmp_path / "claims/1").write_text("12,3456,78,01234567-89ab-cdef-0123-456789abcdef,1795259432648753\n")
+    (tmp_path / "claims/2").write_text("of another version\n")
+    claims = Claims(str(tmp_path))
+    assert claims.by_key == {"1": CLAIM, "2": UNHELD}
+    with pytest.raises(FileExistsError):
+        claims.claim_activation("1")
+    claims.claim_activation(longest_key)
+    assert claimed_keys(str(tmp_path)) == {"1", "2", longest_key}
+    claims.release_claim("1")
+    assert Claims(str(tmp_path)).by_key == {"2": UNHELD, longest_key: UNHELD}
+
+
+def test_a_claim_whose_line_is_incomplete_was_never_taken(tmp_path: Path) -> None:
+    claims = Claims(str(tmp_path))
+    for key in "ab":
+        claims.claim_activation(key)
+    os.truncate(tmp_path / "claims.table", (tmp_path / "claims.table").stat().st_size - 1)
+    claims = Claims(str(tmp_path))
+    assert claims.by_key == {"a": UNHELD}
+    for key in "bc":
+        claims.claim_activation(key)
+    assert Claims(str(tmp_path)).by_key == dict.fromkeys("abc", UNHELD)
 
 
 OPEN_TO_ALL = """
@@ -124,6 +160,7 @@ os.setxattr(".", "system.posix_acl_default", data)
     ("change", "is_recorded"),
     [
         ("true", True),
+        ("touch left; touch -d @1 left .", True),
         ("chmod 600 .job.ad", False),
         ("chmod 755 .", False),
         ("rm .job.ad", False),

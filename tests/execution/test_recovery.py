@@ -18,6 +18,7 @@ import pytest
 from poolbook.adapters.machine.execution import client
 from poolbook.adapters.machine.execution.activation import Exited, Failed, Lost, Running, Started
 from poolbook.adapters.machine.execution.client import ReplacedError, Supervisor, SupervisorError
+from poolbook.adapters.machine.execution.supervisor.records import UNHELD
 from poolbook.adapters.sockets import connect
 
 from .bench import Bench, runs, wait
@@ -190,11 +191,12 @@ def test_a_claim_whose_pid_now_belongs_to_another_process_is_lost_and_that_proce
         bystander.wait()
 
 
-@pytest.mark.parametrize("text", ["", "of another version\n"])
-def test_a_claim_that_names_no_process_finds_it_by_its_mark(bench: Bench, text: str) -> None:
+@pytest.mark.parametrize("text", [UNHELD.text(), b"of another version".ljust(111)])
+def test_a_claim_that_names_no_process_finds_it_by_its_mark(bench: Bench, text: bytes) -> None:
     bench.sh("1", "echo $$ > main; exec sleep 1000", run_in_iwd=True)
     pid = int(bench.file("main"))
-    (bench.folder / "claims" / "1").write_text(text)
+    with open(bench.folder / "claims.table", "r+b") as table:
+        table.write(text)
     bench.kill_supervisor()
     assert isinstance(bench.supervisor.recover(["1"])["1"], Lost)
     assert not runs(pid)
@@ -260,10 +262,12 @@ def test_requests_of_a_killed_pool_are_settled_before_those_of_the_next(bench: B
 def test_a_full_disk_delays_the_report_of_an_end_but_loses_none(bench: Bench) -> None:
     bench.start("1", "/bin/true")
     bench.end("1")
+    bench.sh("2", "until [ -e stop ]; do sleep 0.01; done; exit 9", run_in_iwd=True)
+    bench.until(lambda: bench.of("2", Started))
     size = (bench.folder / "exits").stat().st_size
     # A limit on file sizes acts like a full disk; only half of the next record fits.
     resource.prlimit(bench.pid(), resource.RLIMIT_FSIZE, (size + 50, resource.RLIM_INFINITY))
-    bench.sh("2", "exit 9")
+    (bench.home / "stop").touch()
     bench.until(lambda: "cannot be written" in (bench.folder / "supervisor.log").read_text())
     assert not bench.of("2", Exited)
     assert isinstance(bench.supervisor.recover(["2"])["2"], Running)

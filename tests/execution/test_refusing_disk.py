@@ -181,7 +181,7 @@ def test_on_a_full_disk_a_supervisor_and_its_other_jobs_survive_the_end_of_one(t
         (tmp_path / "stop.one").touch()
         (two,) = bench.of("two", Started)
         bench.until(lambda: not runs(bench.of("one", Started)[0].pid))
-        bench.sh("three", "true")
+        bench.sh("three", "true", job_ad="A = 1\n")  # its claim has room, its scratch directory has none
         assert bench.until(lambda: bench.of("three", Failed))[0].machine
         assert runs(pid)
         assert runs(two.pid)

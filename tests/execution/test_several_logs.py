@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from poolbook.adapters.machine.execution.activation import Exited, Running, Started
 from poolbook.adapters.machine.execution.client import Supervisor
+from poolbook.adapters.machine.execution.supervisor.records import claimed_keys
 from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.domain.ports.stimuli import ActivationEnded, ActivationStarted
 from poolbook.domain.ports.world import Launch
@@ -77,7 +77,7 @@ def test_a_log_without_a_chosen_id_finds_the_claims_of_earlier_releases(bench: B
     serve(bench, "")
     bench.sh("5", "exit 3")
     bench.end("5")
-    assert os.listdir(bench.folder / "claims") == ["5"]
+    assert claimed_keys(str(bench.folder)) == {"5"}
     serve(bench, "")
     assert bench.supervisor.claimed_keys() == {"5"}
     assert bench.supervisor.recover(["5"])["5"].code == 3  # type: ignore[union-attr]

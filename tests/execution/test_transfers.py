@@ -27,6 +27,7 @@ from poolbook.adapters.machine.execution.activation import (
 )
 from poolbook.adapters.machine.execution.client import Supervisor
 from poolbook.adapters.machine.execution.supervisor import mover, processes
+from poolbook.adapters.machine.execution.supervisor.records import Claims
 from poolbook.adapters.machine.execution.supervisor.scratch import remove
 from poolbook.adapters.runtime.activations import remaps
 
@@ -425,7 +426,7 @@ def test_a_killed_transfer_does_not_end_the_job(bench: Bench, iwd: Path, many_in
     start(bench, iwd, "true", inputs=("many",))
     bench.supervisor.signal("1", "suspend")
     bench.until(lambda: bench.of("1", Transferring))
-    os.kill(int((bench.folder / "claims/1").read_text().split(",")[0]), signal.SIGKILL)
+    os.kill(Claims(str(bench.folder)).by_key["1"].pid, signal.SIGKILL)
     end = bench.end("1")
     assert isinstance(end, Exited) and end.undelivered and end.failure is None
 

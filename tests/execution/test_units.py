@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 from pathlib import Path
@@ -49,9 +50,8 @@ def test_a_job_may_transfer_exactly_its_limit_in_mebibytes(
             file.truncate(size)
     files: dict[str, Any] = {"inputs": names, "outputs": ()} if way == "input" else {"outputs": names}
     file_transfer = FileTransfer(executable=False, max_input_mb=limit, max_output_mb=limit, **files)
-    order = client._start(
-        LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=file_transfer), "1"
-    )["order"]
+    request = LaunchRequest(key="1", job="1.0", slot="s", executable="/bin/true", iwd=str(iwd), transfer=file_transfer)
+    order = json.loads(client._line_of(client._start(request, "1")))["order"]
     result = (
         transfer.transfer_inputs(order, str(place))
         if way == "input"

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine.execution.client import Supervisor, SupervisorError
+from poolbook.adapters.machine.execution.supervisor.records import claimed_keys
 from poolbook.adapters.machine.host import host_name, user_name
 from poolbook.adapters.runtime.requests import SubmitDescription
 from poolbook.adapters.sockets import make_private
@@ -458,7 +459,7 @@ def test_the_supervisor_takes_orders_from_no_other_user(shared: SharedFolder) ->
             or "ConnectionResetError" in completed.stderr
             or "BrokenPipeError" in completed.stderr
         )
-        assert not (shared.path / "pool.db.d" / "claims" / "x").exists()
+        assert "x" not in claimed_keys(str(shared.path / "pool.db.d"))
         shared.call("submit", "job.sub")
         shared.wait_for(lambda: shared.call("history", "-af", "ExitCode") == "0\n0\n")  # and its pool was not replaced
 

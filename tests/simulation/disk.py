@@ -29,6 +29,7 @@ class Stat(NamedTuple):
     st_gid: int
     st_dev: int = 1
     st_ino: int = 1
+    st_mtime_ns: int = 0
 
 
 @define(eq=False)

@@ -71,6 +71,7 @@ def on(machine: Machine) -> Iterator[Descriptors]:
             client,
             {
                 "os": own_os,
+                "claimed_keys": lambda folder: claimed_keys(machine),
                 "select": Selects(own_descriptors, pool_waits),
                 "socket": Sockets(machine, own_descriptors),
                 "time": clock,
@@ -100,6 +101,13 @@ def on(machine: Machine) -> Iterator[Descriptors]:
         machine.kill_supervisor()
         for undo_patch in reversed(undo):
             undo_patch.stop()
+
+
+def claimed_keys(machine: Machine) -> set[str]:
+    """Return the activations that are claimed on a machine, as the pool reads them."""
+    table = f"{FOLDER}/claims.table"
+    data = bytes(machine.disk.file(table).data) if Path(table).exists() else b""
+    return {entry[0] for entry in records.parse_table(data) if entry is not None}
 
 
 def _lock(number: int, how: int) -> None:

@@ -29,7 +29,7 @@ from ..domain.test_invariants import as_plain
 from ..job_commands import job_command
 from .disk import File, Path
 from .machine import POOL, SECOND, SUPERVISOR, Doom, Killed, Machine, Run
-from .programs import FOLDER, HOME, Pool, folders, on
+from .programs import FOLDER, HOME, Pool, claimed_keys, folders, on
 from .storage import SqliteStore, Store
 
 STEPS = 30  #: what a story can do before the faults end
@@ -327,10 +327,7 @@ class Story:
             process for process in self.machine.table.values() if supervisor is None or process.pid != supervisor.pid
         ]
         assert not leftovers, f"leftover processes: {leftovers}"
-        for place in (f"{FOLDER}/claims", f"{FOLDER}/execute"):
-            node = self.machine.disk.find(place) if Path(place).exists() else None
-            names = sorted(getattr(node, "entries", {}))
-            assert place.endswith("execute") or not names, f"{place} still holds {names}"
+        assert not claimed_keys(self.machine), "some activations are still claimed"
 
     def _judge_user_log(self, events: list[tuple[int, Event]]) -> None:
         """Check that each event is in the job's log once, unless the disk rejected or lost it."""

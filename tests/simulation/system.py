@@ -225,6 +225,8 @@ class Os:
         assert not isinstance(node, Link)
         node.mode = mode
 
+    def utime(self, path: str, ns: tuple[int, int]) -> None: ...
+
     def fchmod(self, number: int, mode: int) -> None:
         self._open.of(number).node.mode = mode
 
@@ -552,6 +554,12 @@ class Processes:
     def read_process(self, pid: int) -> real_processes.Process | None:
         process = self._machine.table.get(pid)
         return None if process is None else self._machine.shown(process)
+
+    def boot_ticks(self) -> int:
+        return 0
+
+    def start_time(self, pid: int, earliest: int) -> int:
+        return self._machine.table[pid].started
 
     def all_pids(self) -> set[int]:
         return set(self._machine.table)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..domain.pools import selection
 from ..job_commands import job_command
-from .programs import FOLDER
+from .programs import claimed_keys
 from .story import Story
 
 
@@ -38,9 +38,8 @@ def test_unacknowledged_end_records_of_a_killed_pool_are_removed_when_the_next_o
         assert story.pool is not None
         story.pool.world.acknowledge = lambda keys: None  # type: ignore[method-assign]  # it does not come to say it
         story.advance(10)
-        claims = story.machine.disk.find(f"{FOLDER}/claims")
-        assert claims.entries, "the supervisor keeps the end"  # type: ignore[union-attr]
+        assert claimed_keys(story.machine), "the supervisor keeps the end"
         story.kill_pool()
         story.revive()
         story.advance(2)
-        assert not claims.entries  # type: ignore[union-attr]
+        assert not claimed_keys(story.machine)

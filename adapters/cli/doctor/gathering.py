@@ -28,6 +28,7 @@ from ....projections.views import RejectionRow, Views
 from ....replay.forensics.imported_log import is_imported
 from ...machine.detection import detect_resources, execute_volume, machine_equipment, system_ad
 from ...machine.execution.supervisor import processes
+from ...machine.execution.supervisor.records import claimed_keys
 from ...machine.host import host_name
 from ...machine.sensors import logged_in
 from ...runtime.config_sources import VARIABLE, config_files, environment_settings
@@ -269,13 +270,11 @@ def _facts_of_log(url: str, name: str) -> LogFacts:
 
 def _with_writer_and_claims(url: str, place: LogPaths, facts: LogFacts) -> LogFacts:
     holder = WriterLock(url).holder() if is_written(url) else ""
-    claims = place.folder / "claims"
-    begun = sum(1 for _ in claims.iterdir()) if claims.is_dir() else 0
     return evolve(
         facts,
         holder=holder,
         accepts_requests=is_served(url),
-        open_claims=begun,
+        open_claims=len(claimed_keys(str(place.folder))),
         has_supervisor=_has_supervisor(place.folder),
     )
 

@@ -29,6 +29,7 @@ from ....domain.ports.log import LogPosition
 from ....domain.ports.world import How
 from ...sockets import JsonLineConnection, connect, make_private
 from .activation import REPORTS, Chirped, Exited, Failed, LaunchRequest, Lost, Report, Running, Started, Transferring
+from .supervisor.records import claimed_keys
 
 Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed | Lost
 
@@ -129,8 +130,7 @@ class Supervisor:
 
     def claimed_keys(self) -> frozenset[str]:
         """Return every activation of the log: running, or ended and not acknowledged."""
-        folder = self._folder / "claims"
-        return frozenset(filter(None, map(self._key, os.listdir(folder)))) if folder.is_dir() else frozenset()
+        return frozenset(filter(None, map(self._key, claimed_keys(str(self._folder)))))
 
     def recover(self, keys: Sequence[str]) -> dict[str, Known]:
         """Return the state of these activations; "unknown" means that the activation was never started. The supervisor

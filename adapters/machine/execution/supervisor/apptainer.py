@@ -12,7 +12,7 @@ import subprocess
 from typing import Any
 
 from . import launch, rights
-from .launch import Order
+from .launch import NULL_LAST, Order
 from .rights import UserIds
 
 TEST_FAILED = -1000  #: HoldReasonSubCode of a test that failed
@@ -42,8 +42,8 @@ def become_apptainer(
         failure = _test_command(argv_before, inner_environment)
         if failure is not None:
             return {"part": "singularity", "errno": TEST_FAILED, "reason": f"Singularity test failed:{failure}"}
-    for number, descriptor in enumerate(streams):
-        os.dup2(descriptor, number)
+    for number in NULL_LAST:
+        os.dup2(streams[number], number)
     try:
         os.execve(argv[0], argv, inner_environment)
     except OSError as error:

@@ -36,12 +36,19 @@ _STREAMS = (
     ("stdout", os.O_WRONLY | os.O_CREAT, "append_stdout"),
     ("stderr", os.O_WRONLY | os.O_CREAT, "append_stderr"),
 )
+NULL = 0  #: the descriptor of /dev/null that jobs share: the supervisor's standard input
+NULL_LAST = (2, 1, 0)  #: the order in which a job's process replaces its streams
 # Don't wait for the other end of a FIFO (this process must not block), and don't make a terminal ours.
 _NEVER_WAIT = os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
+
 # The process that started the pool may have ignored any signal (as ``nohup`` and a shell's ``&`` do), and Python
 # ignores two. Reset them all for a job.
-_DEFAULTS = sorted(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+@cache
+def _changed_signals() -> list[int]:
+    """Return the signals that this process ignores or handles; a job's process needs a system call for each."""
+    return [number for number in signal.valid_signals() if signal.getsignal(number) != signal.SIG_DFL]
+
 
 # Failures that are not the job's fault: no descriptors, memory or processes are left, or a disk is full or failing. For
 # a job's own outputs, a disk counts only if it also has the scratch directories. A full quota (EDQUOT) is the user's.
@@ -143,7 +150,9 @@ def open_streams(order: Order, scratch: str) -> list[int]:
         if append is not None:
             flags |= os.O_APPEND if order[append] else os.O_TRUNC
         try:
-            if name == "stderr" and path == paths[1]:
+            if path == os.devnull:
+                descriptor = NULL
+            elif name == "stderr" and path == paths[1]:
                 descriptor = os.dup(open_files[1])
             else:
                 with rights.acting_as(owners if name in streamed_names else own_rights):
@@ -174,7 +183,7 @@ _STREAM_NAMES = {"stdout": "output", "stderr": "error"}
 def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[int]) -> int:
     """Start the job's process; return its pid."""
     program = _path(order, order["executable"])
-    file_actions = [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(streams)]
+    file_actions = [(os.POSIX_SPAWN_DUP2, streams[number], number) for number in NULL_LAST]
     _enter(order, scratch)
 
     def started() -> int:
@@ -185,7 +194,7 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
             file_actions=file_actions,
             setsid=True,
             setsigmask=[],
-            setsigdef=_DEFAULTS,
+            setsigdef=_changed_signals(),
         )
 
     try:
@@ -254,9 +263,9 @@ def _become_job(account: UserIds, order: Order, scratch: str, execute: str) -> N
     _enter(order, scratch)
     if not order["attended"]:
         check_scratch(scratch)
-    for number, descriptor in enumerate(streams):
-        os.dup2(descriptor, number)
-    for number in _DEFAULTS:
+    for number in NULL_LAST:
+        os.dup2(streams[number], number)
+    for number in _changed_signals():
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
@@ -318,7 +327,8 @@ def check_iwd(order: Order) -> None:
 
 def close(descriptors: list[int]) -> None:
     for descriptor in descriptors:
-        os.close(descriptor)
+        if descriptor != NULL:
+            os.close(descriptor)
 
 
 def _on_one_disk(folder: str, other: str) -> bool:

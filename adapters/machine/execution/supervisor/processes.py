@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import socket
+import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -70,6 +71,28 @@ def read_process(pid: int) -> Process | None:
         int(fields[20]) // 1024,
         int(fields[21]) * _PAGE_KB,
     )
+
+
+def boot_ticks() -> int:
+    """Return the clock ticks since boot, in which /proc counts start times."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // (_TICK_US * 1000)
+
+
+def start_time(pid: int, earliest: int) -> int:
+    """Return the start time of a child that is not reaped, and that was started after ``earliest``, a result of
+    ``boot_ticks``. Read /proc, which takes as long as a dozen other calls, only if a tick has ended since then, or if
+    this system's /proc was seen to use another clock, as in some sandboxes."""
+    global _has_boot_clock
+    if _has_boot_clock and boot_ticks() == earliest:
+        return earliest
+    process = read_process(pid)
+    assert process is not None, "a child that is not reaped always exists"
+    if _has_boot_clock is None:
+        _has_boot_clock = earliest <= process.started <= boot_ticks()
+    return process.started
+
+
+_has_boot_clock: bool | None = None  #: whether start times are counted by the clock of ``boot_ticks``; None: unknown
 
 
 def all_pids() -> set[int]:
@@ -196,7 +219,7 @@ def close_all_but(*kept: int) -> None:
     lowest = 3
     for descriptor in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
         os.closerange(lowest, descriptor)
-        lowest = descriptor + 1
+        lowest = max(lowest, descriptor + 1)
 
 
 def end_with(parent: int) -> None:

@@ -1,8 +1,8 @@
 """The supervisor's state on disk: a claim for each activation, and the journal of their ends.
 
-A claim is taken before its job starts, by creating a file that must not exist yet. So no activation ever starts twice.
-The file is not synced: only a crash of the whole machine can lose it, and no job survives that. It is removed once the
-end is durable elsewhere; a record without a claim is garbage.
+A claim is written before its job starts. So no activation ever starts twice. The file of claims is not synced: only a
+crash of the whole machine can lose a claim, and no job survives that. A claim is released once the end is durable
+elsewhere; a record without a claim is garbage.
 """
 
 from __future__ import annotations
@@ -10,13 +10,14 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 Record = dict[str, Any]
 
 _WASTE = 4 << 20  #: compact a journal that has more than this many obsolete bytes, and more than half are obsolete
-_SPARES = 64  #: maximum number of claim files kept for reuse
+_SECTOR = 512  #: the length of a claim's line: a disk writes all of a sector or nothing
+_FREE = b"-"  #: the first byte of a line whose claim was released
 
 
 class ActivationClaim(NamedTuple):
@@ -29,95 +30,116 @@ class ActivationClaim(NamedTuple):
     boot: str
     at: int
 
-    def line(self) -> bytes:
-        """Return the claim's line, of fixed length, so that it overwrites an older line completely."""
-        return f"{self.pid:10},{self.started:20},{self.number:20},{self.boot:36},{self.at:20}\n".encode()
+    def text(self) -> bytes:
+        """Return the first part of the claim's line, of fixed length, so that it overwrites an older one completely."""
+        return f"{self.pid:10},{self.started:20},{self.number:20},{self.boot:36},{self.at:20},".encode()
 
 
 UNHELD = ActivationClaim(0, 0, 0, "", 0)
+_UNHELD_TEXT = UNHELD.text()
+_KEY_LENGTH = _SECTOR - len(_UNHELD_TEXT) - 1
 
 
 class Claims:
-    """The folder of claims, one file each. Files of released claims are reused (see ``Scratch``)."""
+    """The claims in a supervisor's folder. Earlier versions had a file for each claim in ``claims``; these files are
+    read, and removed when their claims are released."""
 
-    def __init__(self, folder: str, spare: str) -> None:
-        self._folder = folder
-        self._spare = spare
-        self._spares: list[str] = []
-        for directory in (folder, spare):
-            os.makedirs(directory, exist_ok=True)
-        # A spare may also be linked as a claim, if its supervisor was killed between the two calls of ``take``.
-        for name in os.listdir(spare):
-            os.unlink(f"{spare}/{name}")
+    def __init__(self, folder: str) -> None:
+        self.by_key = dict(_claims_of_earlier_versions(folder))
+        self._old_folder = _old_folder(folder)
+        self._file = os.open(_table(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._places: dict[str, int] = {}
+        self._free_places: list[int] = []
+        table = _read_table(folder)
+        for number, entry in enumerate(parse_table(table)):
+            place = number * _SECTOR
+            if entry is None or entry[0] in self._places:  # the second: a power cut undid the release of one of them
+                self._free_places.append(place)
+            else:
+                self._places[entry[0]] = place
+                self.by_key.update((entry,))
+        self._end = _SECTOR * -(-len(table) // _SECTOR)
 
-    def claim_activation(self, key: str) -> int:
-        """Take a claim; return a descriptor for ``note``. Raise `FileExistsError` if the activation was claimed
-        before."""
-        if not self._spares:
-            return self._create_claim_file(key)
-        spare = self._spares.pop()
-        descriptor = os.open(spare, os.O_WRONLY | os.O_CLOEXEC)
+    def claim_activation(self, key: str) -> None:
+        """Take a claim. Raise `FileExistsError` if the activation was claimed before, and another `OSError` if the
+        claim cannot be written. The line has its final size, so that ``write_holder`` works even if the disk is full by
+        then."""
+        if key in self.by_key:
+            raise FileExistsError(key)
+        place = self._free_places.pop() if self._free_places else self._end
+        self._end = max(self._end, place + _SECTOR)
         try:
-            _write_at(descriptor, UNHELD.line(), 0)
-            os.link(spare, self._path(key))  # fails if the name exists, as O_EXCL does
+            _write_at(self._file, _UNHELD_TEXT + f"{key:{_KEY_LENGTH}}\n".encode(), place)
         except OSError:
-            os.close(descriptor)
+            self._free_places.append(place)
             raise
-        finally:
-            with contextlib.suppress(OSError):  # the next supervisor removes it
-                os.unlink(spare)
-        return descriptor
+        self.by_key[key], self._places[key] = UNHELD, place
 
-    def _create_claim_file(self, key: str) -> int:
-        """Create a claim's file at its final size, so that ``note`` works even if the disk is full by then."""
-        descriptor = os.open(self._path(key), os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-        try:
-            _write_at(descriptor, UNHELD.line(), 0)
-        except OSError:
-            os.close(descriptor)
-            os.unlink(self._path(key))
-            raise
-        return descriptor
-
-    def write_holder(self, descriptor: int, claim: ActivationClaim) -> None:
-        """Write the holder, and close. Raise `OSError` if that fails: the descriptor stays open for another try."""
-        _write_at(descriptor, claim.line(), 0)
-        os.close(descriptor)
-
-    def renote(self, key: str, claim: ActivationClaim) -> None:
-        """Write another holder, if the disk allows it: the next supervisor also finds processes by their number."""
-        with contextlib.suppress(OSError):
-            self.write_holder(os.open(self._path(key), os.O_WRONLY | os.O_CLOEXEC), claim)
-
-    def read_claim(self, key: str) -> ActivationClaim | None:
-        """Return the claim of an activation, or None if it was never claimed or has been released."""
-        try:
-            with open(self._path(key), encoding="ascii") as file:
-                line = file.read()
-        except OSError:
-            return None
-        try:
-            pid, started, number, boot, at = line.split(",")
-            return ActivationClaim(int(pid), int(started), int(number), boot.strip(), int(at))
-        except ValueError:  # empty, or written by another version: still a claim
-            return UNHELD
+    def write_holder(self, key: str, claim: ActivationClaim) -> None:
+        """Write the holder of a claim; do nothing if the claim has been released. Raise `OSError` if that fails; it can
+        be tried again."""
+        if key in self._places:
+            _write_at(self._file, claim.text(), self._places[key])
+            self.by_key[key] = claim
 
     def release_claim(self, key: str) -> None:
         """Release an activation whose end is durable elsewhere. Raise `OSError` if its claim cannot be removed."""
-        with contextlib.suppress(FileNotFoundError):
-            if len(self._spares) < _SPARES:
-                with contextlib.suppress(OSError):  # no space for the other name
-                    os.rename(self._path(key), f"{self._spare}/{key}")
-                    self._spares.append(f"{self._spare}/{key}")
-                    return
-            os.unlink(self._path(key))
+        if key in self._places:
+            _write_at(self._file, _FREE, self._places[key])
+            self._free_places.append(self._places.pop(key))
+        elif key in self.by_key:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(f"{self._old_folder}/{key}")
+        self.by_key.pop(key, None)
 
-    def claimed_keys(self) -> set[str]:
-        """Return every claimed activation."""
-        return set(os.listdir(self._folder))
 
-    def _path(self, key: str) -> str:
-        return f"{self._folder}/{key}"
+def claimed_keys(folder: str) -> set[str]:
+    """Return every activation that is claimed in a supervisor's folder."""
+    entries = parse_table(_read_table(folder))
+    return {key for key, _ in _claims_of_earlier_versions(folder)} | {entry[0] for entry in entries if entry}
+
+
+def parse_table(data: bytes) -> Iterator[tuple[str, ActivationClaim] | None]:
+    """Yield the activation and claim of each line of a table, or None if the line is free or incomplete."""
+    return (_parse_line(data[place : place + _SECTOR]) for place in range(0, len(data), _SECTOR))
+
+
+def _table(folder: str) -> str:
+    return f"{folder}/claims.table"
+
+
+def _old_folder(folder: str) -> str:
+    return f"{folder}/claims"
+
+
+def _read_table(folder: str) -> bytes:
+    try:
+        with open(_table(folder), "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def _parse_line(line: bytes) -> tuple[str, ActivationClaim] | None:
+    key = line[len(_UNHELD_TEXT) :].decode("ascii", "replace")
+    if len(line) < _SECTOR or line.startswith(_FREE) or not key.endswith("\n") or not key.strip():
+        return None
+    return key.strip(), _parse_claim(line[: len(_UNHELD_TEXT) - 1].decode("ascii", "replace"))
+
+
+def _parse_claim(text: str) -> ActivationClaim:
+    try:
+        pid, started, number, boot, at = text.split(",")
+        return ActivationClaim(int(pid), int(started), int(number), boot.strip(), int(at))
+    except ValueError:  # empty, or written by another version: still a claim
+        return UNHELD
+
+
+def _claims_of_earlier_versions(folder: str) -> Iterator[tuple[str, ActivationClaim]]:
+    with contextlib.suppress(FileNotFoundError):
+        for key in os.listdir(_old_folder(folder)):
+            with open(f"{_old_folder(folder)}/{key}", encoding="ascii", errors="replace") as file:
+                yield key, _parse_claim(file.read())
 
 
 class Journal:
@@ -128,6 +150,7 @@ class Journal:
         """Read the file; keep the records of ``claimed`` keys. An incomplete last line was never reported: drop it."""
         self._path = path
         self.records: dict[str, Record] = {}
+        self._sizes: dict[str, int] = {}  # the length of each record's line
         try:
             with open(path, "rb") as file:
                 content, _, _ = file.read().rpartition(b"\n")
@@ -137,19 +160,20 @@ class Journal:
         for line in lines:
             record = _parse(line)
             if record is not None and record["key"] in claimed:
-                self.records[record["key"]] = record
+                self.records[record["key"]], self._sizes[record["key"]] = record, len(line) + 1
         self._file = -1
         self._in_place = False  # whether the folder's entry for the file is on disk
         self._size = sum(len(line) + 1 for line in lines)
-        self._wasted = self._size - sum(len(line_of(record)) for record in self.records.values())
+        self._wasted = self._size - sum(self._sizes.values())
         if self._wasted:
             self._compact()
 
-    def append(self, records: Iterable[Record]) -> None:
-        """Make these records durable. Raise `OSError` if that fails: then no record is stored, and the same call can be
-        repeated."""
+    def append(self, records: Iterable[Record]) -> list[bytes]:
+        """Make these records durable; return their lines. Raise `OSError` if that fails: then no record is stored, and
+        the same call can be repeated."""
         records = list(records)
-        data = b"".join(line_of(record) for record in records)
+        lines = list(map(line_of, records))
+        data = b"".join(lines)
         if self._file < 0:
             self._file = self._open()
         # Write at an offset, not at the end: the next try overwrites a write that a full disk cut short.
@@ -158,14 +182,15 @@ class Journal:
         if not self._in_place:
             self._sync_folder()
         self._size += len(data)
-        self.records.update((record["key"], record) for record in records)
+        for record, line in zip(records, lines, strict=True):
+            self.records[record["key"]], self._sizes[record["key"]] = record, len(line)
+        return lines
 
     def drop_records(self, keys: Iterable[str]) -> None:
         """Drop these records."""
         for key in keys:
-            record = self.records.pop(key, None)
-            if record is not None:
-                self._wasted += len(line_of(record))
+            if self.records.pop(key, None) is not None:
+                self._wasted += self._sizes.pop(key)
         if self._wasted > _WASTE and self._wasted * 2 > self._size:
             self._compact()
 

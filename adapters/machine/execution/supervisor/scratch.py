@@ -11,6 +11,7 @@ import contextlib
 import fcntl
 import os
 import stat
+import time
 from collections.abc import Generator, Iterable, Iterator
 
 from . import rights
@@ -24,6 +25,9 @@ STAGING = ".poolbook-"  #: the prefix of their names; the activation's key follo
 CATALOG = "catalog"  #: also next to it: its contents when the job started
 _LONGEST = 3000  #: maximum number of bytes of a path to which another name can be added within the system's limit
 _ADS = (".job.ad", ".machine.ad")
+_UNCHANGED_NS = time.time_ns()
+"""The modification time of a directory in which nothing was created, renamed or removed since it was prepared. A job
+that sets this time itself leaves its files to the same user's next jobs."""
 _FOLDER_MODE = 0o700
 _SMALL = 4096  #: the size of a directory that never had many files
 _ACCESS_LIST = "system.posix_acl_"  #: the prefix of access control lists in a file's extended attributes (acl(5))
@@ -67,7 +71,7 @@ class Scratch:
             self._spares[place] = []
         outer_folder = f"{place}/dir_{key}"
         inner_folder = f"{outer_folder}/{_INNER}"
-        spares = self._spares[place]
+        spares, is_new = self._spares[place], False
         if outer_folder in spares:  # of an earlier start of the same activation
             spares.remove(outer_folder)
         elif spares and user is None:
@@ -75,10 +79,14 @@ class Scratch:
         else:
             os.mkdir(outer_folder, _FOLDER_MODE)
             os.mkdir(inner_folder, _FOLDER_MODE)
+            is_new = True
         for name, text in zip(_ADS, (job_ad, machine_ad), strict=True):
             _write(f"{inner_folder}/{name}", text.encode("utf-8", "surrogateescape"))
         if user is not None:
             _give_to(outer_folder, user)
+        elif is_new:
+            for folder in (inner_folder, outer_folder):
+                os.utime(folder, ns=(_UNCHANGED_NS, _UNCHANGED_NS))
         return inner_folder
 
     def discard(self, key: str) -> Generator[None, None, None]:
@@ -289,11 +297,12 @@ def _empty(outer: str) -> Generator[None, None, bool]:
     """Empty a job's directories, except for the two ads. Return True if they can be reused; if not, the caller removes
     the rest."""
     inner_folder = f"{outer}/{_INNER}"
-    if not (_is_reusable(outer) and _is_reusable(inner_folder)):
-        return False
     try:
         for folder, names in ((outer, {_INNER}), (inner_folder, {*_ADS})):
-            if names.issuperset(os.listdir(folder)):
+            info = os.lstat(folder)
+            if not _is_reusable(folder, info):
+                return False
+            if info.st_mtime_ns == _UNCHANGED_NS or names.issuperset(os.listdir(folder)):
                 continue
             if folder == outer:
                 yield from _remove_staged(outer)
@@ -308,20 +317,17 @@ def _empty(outer: str) -> Generator[None, None, bool]:
                 yield
             if not names.issuperset(os.listdir(folder)):
                 return False
+            os.utime(folder, ns=(_UNCHANGED_NS, _UNCHANGED_NS))
         return all(_is_ad(os.lstat(f"{inner_folder}/{name}")) for name in _ADS)
     except OSError:
         return False
 
 
-def _is_reusable(folder: str) -> bool:
+def _is_reusable(folder: str, info: os.stat_result) -> bool:
     """Return True if a directory belongs to this user, has its original permissions, and never had many files: such a
     directory stays slow."""
-    try:
-        info = os.lstat(folder)
-        mode, is_own = stat.S_IFDIR | _FOLDER_MODE, info.st_uid == os.geteuid()
-        return info.st_mode == mode and is_own and info.st_size <= _SMALL and not access_lists(folder)
-    except OSError:
-        return False
+    mode, is_own = stat.S_IFDIR | _FOLDER_MODE, info.st_uid == os.geteuid()
+    return info.st_mode == mode and is_own and info.st_size <= _SMALL and not access_lists(folder)
 
 
 def access_lists(folder: str) -> list[str]:

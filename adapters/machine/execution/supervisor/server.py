@@ -20,11 +20,10 @@ import socket
 import time
 import traceback
 from collections import deque
-from collections.abc import Iterable
 from typing import Any
 
 from ....sockets import JsonLineConnection, peer_of
-from . import processes
+from . import launch, processes
 from .records import Record, line_of
 from .supervised_job import ticker
 from .supervised_jobs import SAMPLE_US, SupervisedJobs
@@ -81,7 +80,7 @@ class SupervisorServer:
         self._listener = listener
         self._clients: dict[int, JsonLineConnection] = {}
         self._requests: deque[tuple[JsonLineConnection, dict[str, Any]]] = deque()
-        self._reports: list[Record] = []
+        self._reports: list[bytes] = []
         self._poll = select.epoll()
         self._wakeup, write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         # The handler does nothing: a byte in the pipe ends the wait.
@@ -116,11 +115,11 @@ class SupervisorServer:
         self._jobs.reap()
         now = ticker()
         self._jobs.settle(now)
-        self._reports += self._jobs.new_reports()
+        self._reports += map(line_of, self._jobs.new_reports())
         if now >= self._flush_at:
             self._flush(now)
         if now >= self._sample_at:
-            self._reports += self._jobs.sample(now)
+            self._reports += map(line_of, self._jobs.sample(now))
             self._sample_at = now + SAMPLE_US
         self._jobs.end_idle_movers(now)
         self._report()
@@ -192,7 +191,7 @@ class SupervisorServer:
         for client in list(self._clients.values()):
             self._receive(client)
             if client.connection.fileno() in self._clients:
-                self._tell(client, [{"say": "replaced"}])
+                self._send(client, line_of({"say": "replaced"}))
                 self._drop(client)
         self._clients[connection.fileno()] = JsonLineConnection(connection)
         self._poll.register(connection, select.EPOLLIN)
@@ -225,7 +224,7 @@ class SupervisorServer:
                     self._answer(client, {"say": "hello", "version": VERSION, "pid": os.getpid()})
                 case "start":
                     if (report := self._jobs.start(request["order"])) is not None:
-                        self._reports.append(report)
+                        self._reports.append(line_of(report))
                 case "signal":
                     self._jobs.signal(request["key"], request["how"])
                 case "acknowledge":
@@ -238,16 +237,13 @@ class SupervisorServer:
         """Send the pending reports, then an answer."""
         self._report()
         if client.connection.fileno() in self._clients:
-            self._tell(client, [answer])
+            self._send(client, line_of(answer))
 
     def _report(self) -> None:
         if self._reports:
             for client in list(self._clients.values()):
-                self._tell(client, self._reports)
+                self._send(client, b"".join(self._reports))
             self._reports.clear()
-
-    def _tell(self, client: JsonLineConnection, messages: Iterable[Record]) -> None:
-        self._send(client, b"".join(map(line_of, messages)))
 
     def _send(self, client: JsonLineConnection, data: bytes) -> None:
         if client.send(data):
@@ -272,6 +268,9 @@ def main(folder: str) -> int:
         return 0
     os.setsid()
     os.dup2(2, 1)  # the process that started this one reads its output to the end
+    null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    os.dup2(null, launch.NULL)
+    os.close(null)
     os.chdir("/")
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

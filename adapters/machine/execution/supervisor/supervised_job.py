@@ -137,7 +137,7 @@ class SupervisedJob:
         try:
             with rights.acting_as(None if order.get("container") else self.account):
                 output_kb = files_kb(launch.outputs(order, must_append=bool(is_separate)))
-            at = clock()
+            at, earliest = clock(), processes.boot_ticks()
             processes.mark_children(self.number)
             if order.get("container"):
                 variables = launch.environment(order, execute, self.directory)
@@ -150,9 +150,9 @@ class SupervisedJob:
                 pid = launch.spawn(order, variables, self.directory, streams)
         finally:
             launch.close(streams)
-        process = processes.read_process(pid)
-        assert process is not None, "a child that is not reaped always exists"
-        self.pid, self.started, self.at, self.began, self.ended = pid, process.started, at, ticker(), 0
+        self.pid, self.started, self.at, self.began, self.ended = (
+            pid, processes.start_time(pid, earliest), at, ticker(), 0
+        )  # fmt: skip
         self.childless = False
         self.outputs = [path for path in launch.outputs(order) if not path.startswith(f"{self.directory}/")]
         self.output_kb = output_kb

@@ -46,13 +46,13 @@ class SupervisedJobs:
         self._notes = f"{folder}/containers"
         self._scratch = Scratch(self.execute, f"{folder}/elsewhere")
         self._boot = processes.boot_id()
-        self._claims = Claims(f"{folder}/claims", f"{folder}/spare")
-        self._journal = Journal(f"{folder}/exits", self._claims.claimed_keys())
+        self._claims = Claims(folder)
+        self._journal = Journal(f"{folder}/exits", set(self._claims.by_key))
         self.running: dict[str, SupervisedJob] = {}
         self._by_pid: dict[int, SupervisedJob] = {}
         self._ending: dict[str, SupervisedJob] = {}
         self._unwritten: dict[str, Record] = {}
-        self._unwritten_claims: list[tuple[int, ActivationClaim]] = []
+        self._unwritten_claims: dict[str, ActivationClaim] = {}
         self._unreleased: list[str] = []
         self._reports: list[Record] = []  # reports of running jobs
         self._chores: deque[Generator[None, None, None]] = deque()
@@ -64,13 +64,12 @@ class SupervisedJobs:
         where the server waits for the messages that ``hear`` reads."""
         self._trees = ProcessTrees(os.getpid())
         self._movers = Movers(poll)
-        claimed_keys = self._claims.claimed_keys()
-        unended_keys = sorted(claimed_keys - self._journal.records.keys())
-        open_claims = {key: claim for key in unended_keys if (claim := self._claims.read_claim(key))}
+        claims, ended_keys = self._claims.by_key, self._journal.records.keys()
+        open_claims = {key: claims[key] for key in sorted(claims.keys() - ended_keys)}
         container_shim.sweep(self._notes)
         for key, reason in process_trees.end_orphaned_jobs(open_claims, self.execute, self._boot).items():
             self._unwritten[key] = {"say": "lost", "key": key, "why": reason, "at": clock()}
-        self._chores.append(self._scratch.clear(claimed_keys))
+        self._chores.append(self._scratch.clear(claims))
 
     # Requests.
 
@@ -87,7 +86,7 @@ class SupervisedJobs:
         if known_job := self.known_state(key):
             return {**known_job, "say": "started"} if known_job["say"] == "running" else known_job
         try:
-            claim = self._claims.claim_activation(key)
+            self._claims.claim_activation(key)
         except FileExistsError:
             return None
         except OSError as error:
@@ -100,9 +99,8 @@ class SupervisedJobs:
                 launch.check_iwd(order)
                 self._move(job, order, "input")
         except StartError as error:
-            os.close(claim)
             return self._undo_start(key, error)
-        self._note(claim, self._claim(job))
+        self._note(key, self._claim(job))
         self.running[key] = job
         return started_record(job)
 
@@ -149,11 +147,13 @@ class SupervisedJobs:
             return None
         return failed_record(key, error)
 
-    def _note(self, descriptor: int, claim: ActivationClaim) -> None:
+    def _note(self, key: str, claim: ActivationClaim) -> None:
         try:
-            self._claims.write_holder(descriptor, claim)
+            self._claims.write_holder(key, claim)
         except OSError:  # until the claim is written, only the process's mark identifies the job
-            self._unwritten_claims.append((descriptor, claim))
+            self._unwritten_claims[key] = claim
+        else:
+            self._unwritten_claims.pop(key, None)
 
     def _release(self, key: str) -> None:
         try:
@@ -282,7 +282,7 @@ class SupervisedJobs:
             job.outcome = failed_record(job.key, error, job.moves)
             return False
         del self._ending[job.key]
-        self._claims.renote(job.key, self._claim(job))
+        self._note(job.key, self._claim(job))
         self._reports.append(started_record(job))
         if job.suspended and job.mover is None:
             self._suspend(job)
@@ -301,23 +301,21 @@ class SupervisedJobs:
         reports, self._reports = self._reports, []
         return reports
 
-    def flush(self) -> list[Record]:
-        """Make the known ends durable, and return them for reporting. Raise `OSError` if no end could be made durable.
-        Also retry other failed writes."""
-        unnoted_claims, self._unwritten_claims = self._unwritten_claims, []
-        for descriptor, claim in unnoted_claims:
-            self._note(descriptor, claim)
+    def flush(self) -> list[bytes]:
+        """Make the known ends durable, and return their lines for reporting. Raise `OSError` if no end could be made
+        durable. Also retry other failed writes."""
+        for key, claim in list(self._unwritten_claims.items()):
+            self._note(key, claim)
         unreleased_keys, self._unreleased = self._unreleased, []
         for key in unreleased_keys:
             self._release(key)
         if not self._unwritten:
             return []
-        records = list(self._unwritten.values())
-        self._journal.append(records)
+        lines = self._journal.append(self._unwritten.values())
+        for key in self._unwritten:
+            self.running.pop(key, None)
         self._unwritten.clear()
-        for record in records:
-            self.running.pop(record["key"], None)
-        return records
+        return lines
 
     def sample(self, now: int) -> Iterator[Record]:
         """Kill jobs beyond their limits; yield the usage of each running job."""
