@@ -26,7 +26,7 @@ _EQUAL_RANGES = (
 )
 _DELETE = "DELETE FROM jobs WHERE cluster=? AND first BETWEEN ? AND ?"
 _INSERT = "INSERT INTO jobs SELECT ?, value >> 32, value & 0xFFFFFFFF, ?, ?, ? FROM json_each(?)"
-_LEAVE = "INSERT INTO history SELECT NULL, ?, value >> 32, value & 0xFFFFFFFF, ?, ?, ? FROM json_each(?)"
+_LEAVE = "INSERT INTO history SELECT NULL, ?, value >> 32, value & 0xFFFFFFFF, ?, ?, ?, ? FROM json_each(?)"
 _decode_numbers = msgspec.json.Decoder(list[int]).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -82,9 +82,9 @@ class BulkRanges:
         self._bounds: tuple[int, int] | None = None
         self._firsts = self._lasts = self._numbers = np.zeros(0, np.int64)
 
-    def change(self, ranges: Procs, change: Change, at: int) -> None:
+    def change(self, ranges: Procs, change: Change, position: int, at: int) -> None:
         """Apply ``change`` to all jobs in these sorted ranges, like ``change_all`` of a cluster. Jobs that leave the
-        queue are added to the history with the end time ``at``, in microseconds."""
+        queue are added to the history with the event's position and instant ``at``, in microseconds."""
         bounds = np.array(ranges, np.int64).reshape(-1, 2)
         self._load(int(bounds[0, 0]), int(bounds[-1, 1]))
         if not len(self._firsts):
@@ -103,7 +103,7 @@ class BulkRanges:
             firsts[stays], lasts[stays], new_numbers[stays], is_selected[stays], mergeable
         )
         leaving = _merged(firsts[~stays], lasts[~stays], new_numbers[~stays], is_selected[~stays], mergeable)
-        self._write(_LEAVE, *leaving, lambda values: (self._cluster, values.status, at, values.changes))
+        self._write(_LEAVE, *leaving, lambda values: (self._cluster, values.status, at, position, values.changes))
 
     def _load(self, first: int, last: int) -> None:
         if self._bounds is not None and self._bounds[0] < first and last < self._bounds[1]:

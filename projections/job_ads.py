@@ -41,6 +41,7 @@ class ClusterRow(NamedTuple):
     batch: str
     qdate: int
     submitted: int
+    position: int
     ad: str
 
 

@@ -7,8 +7,9 @@ do not depend on how events are divided into batches.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Protocol
 
 import msgspec
 
@@ -75,24 +76,45 @@ def _json(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-FOLDS = (QueueFold, SlotsFold, AccountingFold, MatchingFold, DefragFold, ArchiveFold)
+class Fold(Protocol):
+    """Folds a batch of events into tables."""
+
+    @property
+    def handlers(self) -> Mapping[type[Event], Callable[..., None]]:
+        """What to call with the position and the event, by the event's class."""
+
+    def flush(self) -> None:
+        """Write the changed rows."""
 
 
-def apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], digest: str = "", log: str = "") -> None:
+FOLDS: tuple[Callable[[sqlite3.Connection], Fold], ...] = (
+    QueueFold, SlotsFold, AccountingFold, MatchingFold, DefragFold, ArchiveFold,
+)  # fmt: skip
+WITHOUT_HISTORY: tuple[Callable[[sqlite3.Connection], Fold], ...] = (partial(QueueFold, history=False), *FOLDS[1:])
+"""The folds of views that get the history from elsewhere: to fold a job's history takes most of the time."""
+
+
+def apply(
+    connection: sqlite3.Connection,
+    events: Sequence[tuple[int, Event]],
+    digest: str = "",
+    log: str = "",
+    folds: Sequence[Callable[[sqlite3.Connection], Fold]] = FOLDS,
+) -> None:
     """Fold the next `events`, each with its position, and store the checkpoint. `digest` is the digest of the log's
     head, if the last event is the head; `log` is the log's id."""
     if not events:
         return
-    folds = [fold(connection) for fold in FOLDS]
+    batch_folds = [fold(connection) for fold in folds]
     handlers: dict[type[Event], tuple[Callable[..., Any], ...]] = {}
-    for fold in folds:
+    for fold in batch_folds:
         for kind, handler in fold.handlers.items():
             handlers[kind] = (*handlers.get(kind, ()), handler)
     no_handlers: tuple[Callable[..., Any], ...] = ()
     for position, event in events:
         for handler in handlers.get(type(event), no_handlers):
             handler(position, event)
-    for fold in folds:
+    for fold in batch_folds:
         fold.flush()
     position, last = events[-1]
     write_checkpoint(connection, Checkpoint(position, digest, fingerprint(last), last.at, log))

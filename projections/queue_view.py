@@ -39,6 +39,8 @@ _FACTORY = "SELECT made, mode, reason, changes FROM factories WHERE cluster=?"
 _OF = "SELECT first, last, status, slot, changes FROM jobs WHERE cluster=? AND "
 _AT = _OF + "first<=? ORDER BY first DESC LIMIT 1"
 _BETWEEN = _OF + "first BETWEEN ? AND ?"
+_MAX_UNFOLDED = 16
+"""The maximum number of events of a single job that a range holds unfolded."""
 _SEVERAL = 16
 """An event with at least this many ranges is folded in one pass over the cluster's rows, instead of range by range."""
 
@@ -51,8 +53,31 @@ class QueuedRange:
     last: int
     status: int
     slot: str  #: the slot of a running job, which has a range to itself
-    changes: Changes  #: shared between ranges: replace it, never modify it
+    _changes: Changes
     altered: bool = True
+    _unfolded: tuple[tuple[Changes, e.Event], ...] = ()
+
+    @property
+    def changes(self) -> Changes:
+        """The changes, shared between ranges: replace them, never modify them. The events of a single job are folded
+        only when its changes are read, because views at a time do not read those of jobs that end."""
+        if self._unfolded:
+            self._changes = dict(self._changes)
+            for base, event in self._unfolded:
+                fold_job(self._changes, base, event)
+            self._unfolded = ()
+        return self._changes
+
+    @changes.setter
+    def changes(self, changes: Changes) -> None:
+        self._changes, self._unfolded = changes, ()
+
+    def fold_later(self, base: Changes, event: e.Event) -> None:
+        """Fold an event of a range of one job, whose cluster has the ad `base`."""
+        self._unfolded = (*self._unfolded, (base, event))
+        self.altered = True
+        if len(self._unfolded) > _MAX_UNFOLDED:
+            _ = self.changes
 
     def continues(self, before: QueuedRange) -> bool:
         """Return True if this range can be appended to `before`."""
@@ -145,6 +170,10 @@ class _QueuedCluster:
 
     def split_off(self, proc: int) -> QueuedRange | None:
         """Split a process from the range it is in, and return its new range, or None if it is not queued."""
+        self.end_bulk()
+        single = self._ranges.get(proc)
+        if single is not None and single.last == proc:
+            return single
         if self._range_of(proc) is None:
             return None
         self._split_before(proc)
@@ -207,9 +236,9 @@ class _QueuedCluster:
         self._firsts[begin:end] = [job_range.first for job_range in changed_ranges]
         return leave
 
-    def change_many(self, ranges: e.Procs, change: Callable[[QueuedRange], bool], at: int) -> None:
+    def change_many(self, ranges: e.Procs, change: Callable[[QueuedRange], bool], position: int, at: int) -> None:
         """Apply `change` to many sorted ranges with numpy. Jobs that leave the queue are added to the history with the
-        end time ``at``."""
+        event's position and instant."""
         from .bulk_ranges import BulkRanges, RangeValues
 
         def apply_change(values: RangeValues) -> tuple[RangeValues, bool]:
@@ -226,7 +255,7 @@ class _QueuedCluster:
             self._bulk = BulkRanges(
                 self._connection, self._id, lambda text: tuple(sorted(self._texts.parse(text).items()))
             )
-        self._bulk.change(ranges, apply_change, at)
+        self._bulk.change(ranges, apply_change, position, at)
 
     def end_bulk(self) -> None:
         """Write the ranges that are held as arrays into the table."""
@@ -303,8 +332,9 @@ class _EventFold:
 class QueueFold:
     """Folds a batch of events into the queue and the history; ``flush`` writes the changed rows."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
-        self._connection = connection
+    def __init__(self, connection: sqlite3.Connection, history: bool = True) -> None:
+        """:param history: whether to add the jobs that leave the queue to the history"""
+        self._connection, self._history = connection, history
         self._texts = _Texts()
         self._clusters: dict[int, _QueuedCluster] = {}
         self._submitted: list[tuple[object, ...]] = []
@@ -326,7 +356,7 @@ class QueueFold:
         self._submitted.append(
             (
                 event.cluster, event.submitter, owner, unquoted(ad.get("JobBatchName", "")),
-                int(qdate) if qdate.isdecimal() else event.at // 1_000_000, event.count, _encode(ad).decode(),
+                int(qdate) if qdate.isdecimal() else event.at // 1_000_000, event.count, position, _encode(ad).decode(),
             )
         )  # fmt: skip
         self._chunks += [(event.cluster, number, chunk) for number, chunk in enumerate(event.columns)]
@@ -360,18 +390,21 @@ class QueueFold:
         leaves = event.target == LEFT
         status = STATUS_NUMBERS.get(event.target, 0)
 
-        def move(job_range: QueuedRange, changes: Changes) -> bool:
-            job_range.status, job_range.changes, job_range.altered = status or job_range.status, changes, True
+        def move(job_range: QueuedRange, fold: _EventFold) -> bool:
+            if leaves and not self._history:
+                return False
+            job_range.status, job_range.changes = status or job_range.status, fold(job_range.changes)
+            job_range.altered = True
             return not leaves and (not event.left or status not in _TERMINAL or bool(job_range.slot))
 
-        self._end(event, self._change(event, move))
+        self._end(position, event, self._change(position, event, move))
 
     def on_edited(self, position: int, event: e.JobsEdited | e.JobsDeferred) -> None:
-        def edit(job_range: QueuedRange, changes: Changes) -> bool:
-            job_range.changes, job_range.altered = changes, True
+        def edit(job_range: QueuedRange, fold: _EventFold) -> bool:
+            job_range.changes, job_range.altered = fold(job_range.changes), True
             return True
 
-        self._change(event, edit)
+        self._change(position, event, edit)
         if (
             isinstance(event, e.JobsEdited)
             and event.procs
@@ -387,18 +420,21 @@ class QueueFold:
         return self._factory(id).materialized
 
     def _change(
-        self, event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred, change: Callable[[QueuedRange, Changes], bool]
+        self,
+        position: int,
+        event: e.JobsTransitioned | e.JobsEdited | e.JobsDeferred,
+        change: Callable[[QueuedRange, _EventFold], bool],
     ) -> list[QueuedRange]:
         """Apply `change` to the jobs of an event. Return the ranges that leave the queue, to write into the history."""
         cluster = self._cluster(event.cluster)
         fold = _EventFold(cluster.ad, event)
 
         def apply_change(job_range: QueuedRange) -> bool:
-            return change(job_range, fold(job_range.changes))
+            return change(job_range, fold)
 
         if len(event.procs) >= MANY_RANGES:
             self._write_ended()
-            cluster.change_many(event.procs, apply_change, event.at)
+            cluster.change_many(event.procs, apply_change, position, event.at)
             return []
         if len(event.procs) >= _SEVERAL:
             return cluster.change_all(event.procs, apply_change)
@@ -408,9 +444,7 @@ class QueueFold:
         cluster = self._cluster(event.cluster)
         job_range = cluster.split_off(event.proc)
         if job_range is not None:
-            changes = dict(job_range.changes)
-            fold_job(changes, cluster.ad, event)
-            job_range.changes, job_range.altered = changes, True
+            job_range.fold_later(cluster.ad, event)
         return job_range
 
     def on_activated(self, position: int, event: e.JobActivated) -> None:
@@ -430,11 +464,22 @@ class QueueFold:
             job_range.status = STATUS_NUMBERS[event.target]
         if event.left and job_range.status in _TERMINAL:
             self._clusters[event.cluster].remove_proc(event.proc)
-            self._end(event, [job_range])
+            self._end(position, event, [job_range])
 
-    def _end(self, event: e.JobsTransitioned | e.JobExited, job_ranges: list[QueuedRange]) -> None:
+    def _end(self, position: int, event: e.JobsTransitioned | e.JobExited, job_ranges: list[QueuedRange]) -> None:
+        if not self._history:
+            return
         self._ended += [
-            (None, event.cluster, ended.first, ended.last, ended.status, event.at, self._texts.format(ended.changes))
+            (
+                None,
+                event.cluster,
+                ended.first,
+                ended.last,
+                ended.status,
+                event.at,
+                position,
+                self._texts.format(ended.changes),
+            )
             for ended in _merged(job_ranges)
         ]
 

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import sqlite3
+from bisect import bisect_right
 from functools import cache
 from typing import Final, NamedTuple
 
 from ..domain.package_data import get_data, sections
 
-FORMAT = 13  #: the version of these tables and of their values. Views with a different version are rebuilt.
+FORMAT = 14  #: the version of these tables and of their values. Views with a different version are rebuilt.
 
 APPLICATION_ID = 0x506F6F76  #: the SQLite application id in the header of the views' file: "Poov"
 
@@ -70,6 +71,39 @@ def create(connection: sqlite3.Connection) -> None:
     connection.execute(f"CREATE VIEW documentation AS {_documentation()}")
     connection.execute(f"PRAGMA application_id={APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version={FORMAT}")
+
+
+def create_past(connection: sqlite3.Connection, position: int) -> None:
+    """Hide all tables of views behind empty temporary ones, for the views at a position of the log. Only submissions
+    and the history, whose rows never change, still have their rows, up to this position; nothing is added to them."""
+    create_temporary(connection, *schemas("table"), *schemas("view"))
+    last_id = connection.execute("SELECT MAX(id) FROM main.history").fetchone()[0] or 0
+    ended = bisect_right(range(1, last_id + 1), position, key=lambda id: _position_of(connection, id))
+    submitted = f"position <= {position}"
+    for name, condition in (
+        ("clusters", submitted),
+        ("chunks", f"cluster IN (SELECT cluster FROM main.clusters WHERE {submitted})"),
+        ("history", f"id <= {ended}"),
+    ):
+        connection.execute(f"DROP TABLE temp.{name}")
+        connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM main.{name} WHERE {condition}")
+        connection.execute(f"CREATE TEMP TRIGGER keep_{name} INSTEAD OF INSERT ON {name} BEGIN SELECT 1; END")
+    connection.execute("DROP TABLE temp.snapshots")
+
+
+def create_temporary(connection: sqlite3.Connection, *names: str) -> None:
+    """Hide tables or SQL views with these names behind temporary ones, which are empty."""
+    for statement in get_data(__package__, "tables.sql").decode().splitlines():
+        _, kind, name, *rest = statement.partition(" (")[0].replace('"', "").split()
+        if name in names:
+            connection.execute(f"CREATE TEMP {statement.removeprefix('CREATE ')}")
+        elif kind == "INDEX" and rest[1] in names:
+            connection.execute(f"CREATE INDEX temp.{statement.removeprefix('CREATE INDEX ')}")
+
+
+def _position_of(connection: sqlite3.Connection, id: int) -> int:
+    row: tuple[int] = connection.execute("SELECT position FROM main.history WHERE id=?", (id,)).fetchone()
+    return row[0]
 
 
 def _documentation() -> str:

@@ -1,11 +1,11 @@
 CREATE TABLE "tracking" ( "name" TEXT PRIMARY KEY NOT NULL, "position" INTEGER NOT NULL, "digest" TEXT NOT NULL, "last" TEXT NOT NULL, "at" INTEGER NOT NULL, "log" TEXT NOT NULL )
 CREATE TABLE "pool" ( "name" TEXT NOT NULL, "dialect" TEXT NOT NULL, "uid_domain" TEXT NOT NULL, "version" TEXT NOT NULL, "founded" INTEGER NOT NULL, "settings" TEXT NOT NULL, "accounted" INTEGER NOT NULL )
-CREATE TABLE "clusters" ( "cluster" INTEGER PRIMARY KEY NOT NULL, "submitter" TEXT NOT NULL, "owner" TEXT NOT NULL, "batch" TEXT NOT NULL, "qdate" INTEGER NOT NULL, "count" INTEGER NOT NULL, "ad" TEXT NOT NULL )
+CREATE TABLE "clusters" ( "cluster" INTEGER PRIMARY KEY NOT NULL, "submitter" TEXT NOT NULL, "owner" TEXT NOT NULL, "batch" TEXT NOT NULL, "qdate" INTEGER NOT NULL, "count" INTEGER NOT NULL, "position" INTEGER NOT NULL, "ad" TEXT NOT NULL )
 CREATE TABLE "factories" ( "cluster" INTEGER PRIMARY KEY NOT NULL, "made" INTEGER NOT NULL, "mode" TEXT NOT NULL, "reason" TEXT NOT NULL, "changes" TEXT NOT NULL )
 CREATE TABLE "chunks" ( "cluster" INTEGER NOT NULL, "number" INTEGER NOT NULL, "chunk" BLOB NOT NULL, PRIMARY KEY ("cluster", "number") )
 CREATE TABLE "jobs" ( "cluster" INTEGER NOT NULL, "first" INTEGER NOT NULL, "last" INTEGER NOT NULL, "status" INTEGER NOT NULL, "slot" TEXT NOT NULL, "changes" TEXT NOT NULL )
 CREATE INDEX "jobs_by_cluster" ON "jobs" ("cluster", "first", "last", "status")
-CREATE TABLE "history" ( "id" INTEGER PRIMARY KEY NOT NULL, "cluster" INTEGER NOT NULL, "first" INTEGER NOT NULL, "last" INTEGER NOT NULL, "status" INTEGER NOT NULL, "ended_at" INTEGER NOT NULL, "changes" TEXT NOT NULL )
+CREATE TABLE "history" ( "id" INTEGER PRIMARY KEY NOT NULL, "cluster" INTEGER NOT NULL, "first" INTEGER NOT NULL, "last" INTEGER NOT NULL, "status" INTEGER NOT NULL, "ended_at" INTEGER NOT NULL, "position" INTEGER NOT NULL, "changes" TEXT NOT NULL )
 CREATE INDEX "history_by_cluster" ON "history" ("cluster", "first")
 CREATE TABLE "machines" ( "machine" TEXT PRIMARY KEY NOT NULL, "joined" INTEGER NOT NULL, "record" TEXT NOT NULL )
 CREATE TABLE "slots" ( "name" TEXT PRIMARY KEY NOT NULL, "machine" TEXT NOT NULL, "born" INTEGER NOT NULL, "state" TEXT NOT NULL, "activity" TEXT NOT NULL, "submitter" TEXT NOT NULL, "claimed" INTEGER NOT NULL, "matched" TEXT NOT NULL, "record" TEXT NOT NULL )
@@ -20,6 +20,7 @@ CREATE INDEX "archive_by_left" ON "archive" ("left")
 CREATE TABLE "accounts" ( "id" INTEGER PRIMARY KEY NOT NULL, "user" TEXT NOT NULL, "owner" TEXT NOT NULL, "acct_group" TEXT NOT NULL, "jobs" INTEGER NOT NULL, "wall" TEXT NOT NULL, "cpu" TEXT NOT NULL, "slot_time" TEXT NOT NULL )
 CREATE TABLE "samples" ( "kind" TEXT NOT NULL, "at" INTEGER NOT NULL, "position" INTEGER NOT NULL, "count" INTEGER NOT NULL, "source" INTEGER NOT NULL )
 CREATE INDEX "samples_by_kind" ON "samples" ("kind", "at")
+CREATE TABLE "snapshots" ( "position" INTEGER PRIMARY KEY NOT NULL, "last" TEXT NOT NULL, "checksum" TEXT NOT NULL, "tables" BLOB NOT NULL )
 CREATE VIEW "queue" AS SELECT j.cluster, j.first, j.last, j.last - j.first + 1 AS jobs, CASE j.status WHEN 1 THEN 'Idle' WHEN 2 THEN 'Running' WHEN 3 THEN 'Removed' WHEN 4 THEN 'Completed' WHEN 5 THEN 'Held' WHEN 6 THEN 'TransferringOutput' WHEN 7 THEN 'Suspended' WHEN 8 THEN 'Failed' WHEN 9 THEN 'Blocked' WHEN 10 THEN 'Preparing' END AS status, c.owner, c.batch, datetime(c.qdate, 'unixepoch') AS submitted, j.slot FROM jobs j JOIN clusters c USING (cluster) ORDER BY j.cluster, j.first
 CREATE VIEW "finished" AS SELECT j.cluster, j.first, j.last, j.last - j.first + 1 AS jobs, CASE j.status WHEN 1 THEN 'Idle' WHEN 2 THEN 'Running' WHEN 3 THEN 'Removed' WHEN 4 THEN 'Completed' WHEN 5 THEN 'Held' WHEN 6 THEN 'TransferringOutput' WHEN 7 THEN 'Suspended' WHEN 8 THEN 'Failed' WHEN 9 THEN 'Blocked' WHEN 10 THEN 'Preparing' END AS status, c.owner, c.batch, datetime(c.qdate, 'unixepoch') AS submitted, datetime(j.ended_at / 1000000, 'unixepoch') AS ended FROM history j JOIN clusters c USING (cluster) ORDER BY j.id
 CREATE VIEW "waiting" AS SELECT cluster, proc, jobs, submitter, reason, datetime(at / 1000000, 'unixepoch') AS asked FROM refusals ORDER BY cluster, proc

@@ -249,6 +249,11 @@ class Views:
 
     # Jobs that have left the queue
 
+    @property
+    def has_history(self) -> bool:
+        """False if these views at a time were folded without the history."""
+        return self.connection.execute("SELECT 1 FROM pragma_table_list WHERE name='history'").fetchone() is not None
+
     def history_ads(
         self, selection: JobSelection = ALL, limit: int | None = None, forwards: bool = False
     ) -> Iterator[ClassAd]:

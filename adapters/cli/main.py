@@ -103,6 +103,14 @@ _VERSIONS = ("-version", "--version", "version")
 _TOOL_FAILURE_CODES = 1  #: the exit code of HTCondor tools for any failure
 
 
+_WITH_ATTRIBUTES = ("condor_q", "condor_status", "condor_history")
+
+
+def _tool_option(word: str) -> str:
+    """Return -at in full: in HTCondor's tools it means -attributes, in `poolbook`'s commands a time."""
+    return "-attributes" if word == "-at" else word
+
+
 def _print_safely(text: object) -> None:
     print(wrap_text(str(text), width_of(sys.stderr)), file=sys.stderr)
 
@@ -111,7 +119,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None:
         tool = os.path.basename(sys.argv[0])
         if tool.startswith("condor_") or tool == "htcondor":
-            code = main([tool, *sys.argv[1:]])
+            code = main([tool, *map(_tool_option, sys.argv[1:])] if tool in _WITH_ATTRIBUTES else [tool, *sys.argv[1:]])
             is_exact_tool = tool.removeprefix("condor_") in TOOLS  # these already exit as HTCondor's tools do
             return _TOOL_FAILURE_CODES if code in (2, UNEXPECTED_ERROR_CODE) and not is_exact_tool else code
     arguments = list(sys.argv[1:] if argv is None else argv)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ..condor_tools.batches import Census
     from ..condor_tools.cells import CellContext
     from ..condor_tools.history import HistoryQuery as HistoryQuery
+    from ..condor_tools.options import Arguments
     from ..condor_tools.status import StatusQuery as StatusQuery
 
 
@@ -34,20 +36,28 @@ def _write(chunks: Iterable[str]) -> int:
     return 0
 
 
+@contextmanager
+def _queries_at(command: str, arguments: Arguments, url: str) -> Iterator[tuple[Queries, CellContext]]:
+    """Query a log as of the time of -at, or now, and return the display with this time."""
+    display = display_context()
+    if not arguments.has("at"):
+        with Queries(url) as queries:
+            yield queries, display
+        return
+    from .time_window import queries_at
+
+    with queries_at(command, arguments, url) as queries:
+        yield queries, display._replace(now=queries.now(display.now))
+
+
 def queue(argv: Sequence[str]) -> int:
     query = queue_tool.parse_arguments(argv)
     if query.arguments.has("jobads"):
         return _write(_jobs_in_file(query, display_context()))
-    with Queries(selected_log(query.arguments, "name", "pool", "addr")) as queries:
-        display = display_context()
+    with _queries_at("q", query.arguments, selected_log(query.arguments, "name", "pool", "addr")) as (queries, display):
         if queries.imported:
             return _write(
                 _imported_queue(query, queries, display._replace(source=f"Imported: {safe_url(queries.url)}"))
-            )
-        if query.arguments.has("at"):
-            raise ToolError(
-                f"poolbook q -at: {safe_url(queries.url)} is a Poolbook log, which contains only the current queue. "
-                f"{queue_tool.UNAVAILABLE_IN_THE_PAST}"
             )
         if query.arguments.has("submitter"):
             display = display._replace(submitter=_first_queued_submitter(query, queries))
@@ -118,12 +128,11 @@ def _imported_queue(query: queue_tool.QueueQuery, queries: Queries, display: Cel
     """Yield the queue of an imported log at a time, for all owners, since the caller is not a user of that pool."""
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.formatting import instant
-    from .time_window import instant_of
 
     if query.view == "analysis" or query.arguments.has("unmatchable"):
         raise ToolError(f"poolbook q: {safe_url(queries.url)} was imported; use `poolbook why JOB` to explain its jobs")
     try:
-        past = queries.queue(at=instant_of("q", query.arguments, "at", queries.log))
+        past = queries.queue()
     except NotKnown as error:
         known_text = f"before {instant(error.since, display.timezone)}" if error.since else "at any time"
         raise ToolError(
@@ -199,8 +208,7 @@ def status(argv: Sequence[str]) -> int:
         (file,) = option.values
         ads_of_option = ads_of_file(option.spelling, file, option.qualifier, f"Can't open file of ClassAds: {file}")
         return _print_slot_table(status_tool.render(ads_of_option, query, display_context()), query)
-    with Queries(selected_log(query.arguments, "pool", "direct")) as queries:
-        display = display_context()
+    with _queries_at("status", query.arguments, selected_log(query.arguments, "pool", "direct")) as (queries, display):
         try:
             name = query.arguments.value("name")
             if query.view == "negotiator" and not queries.imported:
@@ -229,13 +237,13 @@ def _print_slot_table(chunks: Iterable[str], query: StatusQuery) -> int:
     return 0
 
 
-def _print_epochs(query: HistoryQuery, display: CellContext) -> int:
+def _print_epochs(query: HistoryQuery) -> int:
     """Print the runs of jobs. For named clusters, only the events of these clusters are read."""
     from ..condor_tools import history as history_tool
 
     has_no_scan = query.since is None and query.scan is None and not query.selection.owners
     clusters = {id.cluster for id in query.selection.ids} if has_no_scan else set()
-    with Queries(selected_log(query.arguments, "name", "pool")) as queries:
+    with _queries_at("history", query.arguments, selected_log(query.arguments, "name", "pool")) as (queries, display):
         try:
             ads = queries.epochs(clusters, query.forwards)
         except NotRecorded as error:
@@ -265,7 +273,7 @@ def _history(query: HistoryQuery, display: CellContext) -> int:
         ads = ads_of_file("-file", file, "long", f"Error opening history file {file}: No such file or directory")
         return _write(history_tool.render(ads if query.forwards else reversed(ads), query, display))
     if query.arguments.has("epochs"):
-        return _print_epochs(query, display)
+        return _print_epochs(query)
     # -since is evaluated for every job, so the search must not be narrowed.
     reads_all = query.since is not None or query.scan is not None
     selection = JobSelector() if reads_all else query.selection._replace(constraints=())
@@ -273,7 +281,7 @@ def _history(query: HistoryQuery, display: CellContext) -> int:
     useful = None if reads_all or not sieve.useful else sieve
     # Like condor_history, ignore -pool without -name: the history is the local schedd's.
     pool_options = ("name", "pool") if query.arguments.has("name") else ()
-    with Queries(selected_log(query.arguments, *pool_options)) as queries:
+    with _queries_at("history", query.arguments, selected_log(query.arguments, *pool_options)) as (queries, display):
         return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, display))
 
 

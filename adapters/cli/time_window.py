@@ -7,11 +7,14 @@ records. As the end of a window it means the first such time after the start.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.narration.formatting import EVER, instant
-from ..condor_tools.options import UsageError
+from ..condor_tools.options import ToolError, UsageError
+from ..runtime.queries import LogBeginsLater, Queries
 
 if TYPE_CHECKING:
     from ...domain.ports.log import EventStore
@@ -50,6 +53,22 @@ def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, a
         return since(text, now, local_timezone(), after)
     except ValueError as error:
         raise UsageError(f"poolbook {command} -{name}: {error}") from None
+
+
+@contextmanager
+def queries_at(command: str, arguments: Arguments, url: str) -> Iterator[Queries]:
+    """Query a log as of the time of -at or, without this option, now. Raise `ToolError` within the context if the log
+    begins later, `UsageError` if the time is invalid."""
+    with Queries(url) as present:
+        if not arguments.has("at"):
+            yield present
+            return
+        try:
+            with Queries(url, present.log, instant_of(command, arguments, "at", present.log)) as past:
+                yield past
+        except LogBeginsLater as error:
+            began = instant(error.began, local_timezone())
+            raise ToolError(f"poolbook {command} -at: the log begins at {began}: give a later time") from None
 
 
 def window_of(command: str, arguments: Arguments, begin: str, end: str, log: EventStore) -> Window:

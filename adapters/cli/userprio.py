@@ -38,9 +38,10 @@ from ..condor_tools.options import (
     whole_number,
 )
 from ..runtime.accounting_records import Record, record_ad, records_of_output, with_subgroups
-from ..runtime.queries import AccountantRecords, LogBeginsLater, NoNegotiator, NotRecorded, Queries
+from ..runtime.queries import AccountantRecords, NoNegotiator, NotRecorded, Queries
 from ..stores.location import safe_url
 from .common import display_context, selected_log
+from .time_window import queries_at
 from .userprio_table import DETAILS, MOST, UserprioLayout, table
 
 if TYPE_CHECKING:
@@ -315,14 +316,10 @@ def _edit(query: UserprioQuery, edit: UserprioChange) -> int:
 def _output_lines(query: UserprioQuery, here: CellContext) -> Iterator[str]:
     if query.file:
         return render(read_file(query.file), query, here)
-    with Queries(selected_log(query.arguments, "pool")) as queries:
+    with queries_at("userprio", query.arguments, selected_log(query.arguments, "pool")) as queries:
+        display = here._replace(now=queries.now(here.now))
         try:
-            return _answer(query, queries, here)
-        except LogBeginsLater as error:
-            from ...replay.narration.formatting import instant
-
-            began = instant(error.began, here.timezone)
-            raise ToolError(f"poolbook userprio -at: the log begins at {began}: give a later time") from None
+            return _answer(query, queries, display)
         except NoNegotiator as error:
             raise ToolError(f"poolbook userprio: {error}") from None
         except NotRecorded as error:
@@ -330,28 +327,23 @@ def _output_lines(query: UserprioQuery, here: CellContext) -> Iterator[str]:
 
 
 def _answer(query: UserprioQuery, queries: Queries, display: CellContext) -> Iterator[str]:
-    at = None
-    if query.arguments.has("at"):
-        from .time_window import instant_of
-
-        at = instant_of("userprio", query.arguments, "at", queries.log)
     negotiator_name = "" if queries.imported else queries.negotiator(query.arguments.value("name"))
     if query.holder:
-        slots = [(name, since // SECOND) for name, since in queries.claims_of(query.holder, at)]
-        return slot_list(slots, display if at is None else display._replace(now=at // SECOND))
+        slots = [(name, since // SECOND) for name, since in queries.claims_of(query.holder)]
+        return slot_list(slots, display)
     if queries.imported:
-        past = _imported(queries, display, at)
+        past = _imported(queries, display)
     else:
-        past = queries.accounting(display.now, at, detailed=query.needs_full_ads, negotiator=negotiator_name)
+        past = queries.accounting(display.now, detailed=query.needs_full_ads, negotiator=negotiator_name)
     return render(past.records, query, display if past.at is None else display._replace(now=past.at // SECOND))
 
 
-def _imported(queries: Queries, display: CellContext, at: int | None) -> AccountantRecords:
+def _imported(queries: Queries, display: CellContext) -> AccountantRecords:
     from ...replay.forensics.daemon_tables import NotKnown
     from ...replay.narration.formatting import instant
 
     try:
-        return queries.accounting(display.now, at)
+        return queries.accounting(display.now)
     except NotKnown as error:
         since_text = f"from {instant(error.since, display.timezone)} on" if error.since else "at no time"
         problem = f"the imported records of {safe_url(queries.url)} have priorities {since_text}"

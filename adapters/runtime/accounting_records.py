@@ -318,35 +318,6 @@ def current_records(views: Views, now: int, *, detailed: bool = True, negotiator
     return _records(books, settings, since, views.at, cycle, now * SECOND, group_standings)
 
 
-def past_records(log: EventStore, at: int, *, detailed: bool = True, negotiator: str = "") -> list[Record] | None:
-    """Return the records as of a time in microseconds, or None if the log starts later."""
-    from ...domain.fold.evolve import state_at
-    from ...domain.negotiator.accounting import accounts_of
-    from ...domain.state.cluster import IDLE
-    from ...domain.state.negotiators import name_in_events, negotiator_settings
-
-    state = state_at(log, at)
-    if not state.position:
-        return None
-    cycle, has_groups = CycleShares(), bool(group_names(state.settings))
-    books = list(accounts_of(state.submitters, name_in_events(negotiator)).values())
-    waiting = [cluster for cluster in state.clusters.values() if cluster.status_counts[IDLE]]
-    slots = [(slot.ad, weight(slot.ad)) for slot in state.slots.values()] if detailed or has_groups else []
-    if detailed:
-        cycle = CycleShares({cluster.submitter for cluster in waiting}, sum(weight for _, weight in slots))
-    group_standings: Sequence[GroupStanding] = ()
-    if has_groups:
-        jobs = [
-            (cluster.submitter, cluster.status_counts[IDLE], cluster.value(cluster.next_idle(), "RequestCpus"))
-            for cluster in waiting
-            if not cluster.is_local
-        ]
-        group_standings = _groups(state.settings, state.dialect.name, slots, jobs, books, at // SECOND)
-    accounted = state.accounted.get(negotiator, 0) if name_in_events(negotiator) else state.priorities_updated_at
-    settings = negotiator_settings(state.settings, negotiator)
-    return _records(books, settings, accounted or at, at, cycle, at, group_standings)
-
-
 def _groups(
     settings: Mapping[str, str],
     dialect: str,
@@ -373,16 +344,6 @@ def _groups(
         )
     weighted_ads = [(dict(ad), weight) for ad, weight in slots]
     return group_standings(settings, dialect_named(dialect), weighted_ads, holdings.values(), now)
-
-
-def past_claims(log: EventStore, submitter: str, at: int) -> list[tuple[str, int]] | None:
-    """Return the slots that a submitter had claimed at a time, and since when, or None if the log starts later."""
-    from ...domain.fold.evolve import state_at
-
-    state = state_at(log, at)
-    claims = [(slot.name, slot.claim) for slot in state.slots.values()]
-    claimed = [(name, claim.since) for name, claim in claims if claim and claim.submitter == submitter]
-    return claimed if state.position else None
 
 
 def _records(

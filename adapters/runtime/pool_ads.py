@@ -362,12 +362,7 @@ def recent(log: EventStore, since: int) -> Recent:
     """Count the job starts and completions in the log since a time (microseconds)."""
     from ...domain.events import JobActivated, JobExited
 
-    behind, last = 0, log.head.position
-    while behind < last:  # events are in chronological order
-        middle = (behind + last) // 2
-        _, event = next(log.read(middle, 1))
-        behind, last = (behind, middle) if event.at >= since else (middle + 1, last)
-    events = [event for _, event in log.read(behind) if isinstance(event, JobActivated | JobExited)]
+    events = [event for _, event in log.read(log.position_at(since - 1)) if isinstance(event, JobActivated | JobExited)]
     started = sum(isinstance(event, JobActivated) for event in events)
     completed = sum(isinstance(event, JobExited) and event.target == "Completed" for event in events)
     return Recent(started, completed)

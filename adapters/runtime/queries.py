@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Self, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Self
 
+from ...domain.units import SECOND
 from ...projections.job_query import ALL
 from ..stores.location import safe_url
 from .views import views_current
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from .archived_ads import Sieve
     from .log_verification import Verification
 
-T = TypeVar("T")
 _IMPORTED = "Imported"  #: the setting of an imported log (``imported_log.IMPORTED``, whose module takes long to load)
 
 
@@ -75,22 +75,24 @@ class AccountantRecords(NamedTuple):
 
 
 class Queries:
-    """Queries of the log at a URL, as a context manager. The views do not change within it, and results must be
-    consumed within it. Every method raises `LogError` if the log does not exist or cannot be read."""
+    """Queries of the log at a URL, now or at a past time, as a context manager. The views do not change within it, and
+    results must be consumed within it. Every method raises `LogError` if the log does not exist or cannot be read."""
 
-    def __init__(self, url: str, log: EventStore | None = None) -> None:
-        """Query the log at `url`; `log` is that log if it is already open."""
-        self.url = url
+    def __init__(self, url: str, log: EventStore | None = None, at: int | None = None) -> None:
+        """Query the log at `url`; `log` is that log if it is already open. With `at`, an instant in microseconds,
+        answer as of the last event by then; methods raise `LogBeginsLater` if there is none."""
+        self.url, self.at = url, at
         self._given = log
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if "log" in self.__dict__ and self._given is None:
-            self.log.close()
-        if "views" in self.__dict__:
-            self.views.close()
+        if "_whole_log" in self.__dict__ and self._given is None:
+            self._whole_log.close()
+        for name in ("views", "_past_history"):
+            if name in self.__dict__:
+                getattr(self, name).close()
         if error is not None and self.url:
             from .damage import raise_if_damaged
 
@@ -98,11 +100,44 @@ class Queries:
 
     @cached_property
     def views(self) -> Views:
-        return views_current(self.url)
+        return self._views(history=False)
+
+    @cached_property
+    def _past_history(self) -> Views:
+        """The views with the history, which views at a time may lack."""
+        if self.at is None or self.imported or ("views" in self.__dict__ and self.views.has_history):
+            return self.views
+        return self._views(history=True)
+
+    def _views(self, history: bool) -> Views:
+        if self.at is None:
+            return views_current(self.url)
+        if self.imported:
+            from .past_imports import imported_views_at
+
+            views, began = imported_views_at(self.url, self._whole_log, self.at)
+            if began is not None and self.at < began:
+                views.close()
+                raise LogBeginsLater(began)
+            return views
+        from .views import views_at
+
+        return views_at(self.url, self._whole_log, self.log.head.position, history=history)
 
     @cached_property
     def log(self) -> EventStore:
-        """Return the log itself, read-only."""
+        """The log, read-only; a pool's own log up to the past time."""
+        if self.at is None or self.imported:
+            return self._whole_log
+        from ..stores.log_prefix import LogPrefix
+
+        position = self._whole_log.position_at(self.at)
+        if not position:
+            raise LogBeginsLater(next(event.at for _, event in self._whole_log.read(0, 1)))
+        return LogPrefix(self._whole_log, position)
+
+    @cached_property
+    def _whole_log(self) -> EventStore:
         if self._given is not None:
             return self._given
         from ..stores.opening import open_log
@@ -112,27 +147,34 @@ class Queries:
     @cached_property
     def imported(self) -> bool:
         """Return True if the log was imported from an HTCondor pool's records."""
-        if self._given is not None or "log" in self.__dict__:
+        if self._given is not None or self.at is not None or "_whole_log" in self.__dict__:
             from ...replay.forensics.imported_log import is_imported
 
-            return is_imported(self.log)
+            return is_imported(self._whole_log)
         row = self.views.connection.execute("SELECT settings FROM pool").fetchone()
         return row is not None and f'"{_IMPORTED}"' in row[0]
 
-    def queue(self, selection: JobSelection = ALL, at: int | None = None, rejections: bool = False) -> QueueAds:
-        """Return the jobs in the queue or, for an imported log, in the queue at the given time or in the last recorded
-        one. With `rejections`, the ads of idle jobs include the reason for their rejection. Raise `NotRecorded` for a
-        past time in a pool's own log, `NotKnown` if no imported file contains the queue."""
+    def now(self, clock: int) -> int:
+        """Return the instant of the answers, in seconds, when the clock shows this instant. It is not in the future,
+        unless the log is: it may have been written in virtual time."""
+        if self.at is None:
+            return clock
+        if self.imported or self.log.head.position < self._whole_log.head.position:
+            return self.at // SECOND
+        return min(self.at // SECOND, max(clock, self.views.at // SECOND))
+
+    def queue(self, selection: JobSelection = ALL, rejections: bool = False) -> QueueAds:
+        """Return the jobs in the queue or, for an imported log, in the queue at the past time or in the last recorded
+        one. With `rejections`, the ads of idle jobs include the reason for their rejection. Raise `NotKnown` if no
+        imported file contains the queue."""
         if not self.imported:
-            if at is not None:
-                raise NotRecorded(f"{safe_url(self.url)} is a Poolbook log, which contains only the current queue")
             ads = self.views.ads(selection)
             return QueueAds(self._with_rejections(ads) if rejections else ads, self.views.at)
         from ...domain.state.caches import ad_from_attributes
         from ...replay.forensics.daemon_tables import queue
 
-        past = queue(self.log, at)
-        return QueueAds(map(ad_from_attributes, past.jobs), past.at if at is None else at)
+        past = queue(self.log, self.at)
+        return QueueAds(map(ad_from_attributes, past.jobs), past.at if self.at is None else self.at)
 
     def _with_rejections(self, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
         """Add the attributes that the schedd sets for a rejection. Their time is that of the first cycle that rejected
@@ -207,7 +249,7 @@ class Queries:
         `sieve` skips imported ads that cannot match."""
         from .archived_ads import history_ads
 
-        return history_ads(self.url, self.views, selection, sieve, forwards)
+        return history_ads(self.url, self._past_history, selection, sieve, forwards)
 
     def epochs(self, clusters: Collection[int] = (), forwards: bool = False) -> Iterator[ClassAd]:
         """Yield the ads of the runs that have ended, for all jobs or for some clusters. The latest is the first or,
@@ -251,39 +293,23 @@ class Queries:
         except LookupError as error:
             raise NoNegotiator(str(error)) from None
 
-    def accounting(
-        self, now: int, at: int | None = None, *, detailed: bool = True, negotiator: str = ""
-    ) -> AccountantRecords:
-        """Return the accountant's records at `now`, in seconds, or at an instant in microseconds. For an imported log,
-        `now` means the last recorded ones. With `detailed`, the records include fields that no table shows. Raise
-        `LogBeginsLater` if the log begins after the instant, `NotKnown` if no imported file has priorities."""
-        from .accounting_records import current_records, past_records
+    def accounting(self, now: int, *, detailed: bool = True, negotiator: str = "") -> AccountantRecords:
+        """Return the accountant's records at `now`, in seconds; for an imported log, the last ones that were recorded
+        by the past time. With `detailed`, the records include fields that no table shows. Raise `NotKnown` if no
+        imported file has priorities."""
+        from .accounting_records import current_records, imported_records
 
         if self.imported:
-            from .accounting_records import imported_records
+            imported, last = imported_records(self.log, self.at)
+            return AccountantRecords(imported, last if self.at is None else self.at)
+        return AccountantRecords(current_records(self.views, now, detailed=detailed, negotiator=negotiator), None)
 
-            records, last = imported_records(self.log, at)
-            return AccountantRecords(records, last if at is None else at)
-        if at is None:
-            records = current_records(self.views, now, detailed=detailed, negotiator=negotiator)
-            return AccountantRecords(records, None)
-        return AccountantRecords(self._begun(past_records(self.log, at, detailed=detailed, negotiator=negotiator)), at)
-
-    def claims_of(self, submitter: str, at: int | None = None) -> list[tuple[str, int]]:
-        """Return the slots that a submitter has, now or at an instant, and since when, in microseconds. Raise
-        `NotRecorded` if the log was imported, `LogBeginsLater` if the log begins after the instant."""
+    def claims_of(self, submitter: str) -> list[tuple[str, int]]:
+        """Return the slots that a submitter has, and since when, in microseconds. Raise `NotRecorded` if the log was
+        imported."""
         if self.imported:
             raise NotRecorded(f"{safe_url(self.url)} was imported; `poolbook status` shows who uses the slots")
-        if at is None:
-            return list(self.views.claims_of(submitter))
-        from .accounting_records import past_claims
-
-        return self._begun(past_claims(self.log, submitter, at))
-
-    def _begun(self, value: T | None) -> T:
-        if value is None:
-            raise LogBeginsLater(next(event.at for _, event in self.log.read(0, 1)))
-        return value
+        return list(self.views.claims_of(submitter))
 
     def standings(self) -> list[Standing]:
         """Return the submitters' standings at the log's last event or, for an imported log, the recorded standings.
@@ -294,7 +320,7 @@ class Queries:
         if self.imported:
             from .accounting_records import imported_records, standing_of
 
-            records, _ = imported_records(self.log)
+            records, _ = imported_records(self.log, self.at)
             return [standing_of(record) for record in records if not record.get("IsAccountingGroup")]
         pool, at = self.views.pool(), self.views.at
         since = pool.accounted or pool.founded
@@ -309,7 +335,7 @@ class Queries:
 
         if by not in USAGE_STATEMENTS:
             raise ValueError(f"{by!r} is not a key of usage; use one of {', '.join(USAGE_STATEMENTS)}")
-        return self.views.usage(by)
+        return self._past_history.usage(by)
 
     def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Runs:
         """Return the runs of jobs between two instants, or only the runs that were evicted then."""

@@ -11,17 +11,19 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from typing import TYPE_CHECKING, NoReturn
 
 from ...projections.checkpoint import BEGINNING, Checkpoint, fingerprint, read_checkpoint, write_checkpoint
-from ...projections.schema import APPLICATION_ID, create, is_current
+from ...projections.schema import APPLICATION_ID, create, create_past, is_current
 from ...projections.views import Views
 from ..stores.fast_head import head_of
 from ..stores.location import locate
 from ..stores.sqlite_files import is_trusted, make_private, reading_uri
 
 if TYPE_CHECKING:
+    from ...domain.events import Event
     from ...domain.ports.log import EventStore, Head
 
 BATCH = 10_000  #: events in a transaction: a crash costs no more work than this, and another process waits no longer
@@ -82,17 +84,63 @@ def _owner(path: str) -> int | None:
 def views_current(url: str) -> Views:
     """Return the current views of the log at `url`, as a snapshot. Close them after use. Raise `LogError` if the log
     does not exist, `LogUnavailable` if the log or its views cannot be read."""
-    path = views_path(url)
     head = head_of(url)
     if head is not None:
-        location = locate(url)
-        log = location.place if location.kind == "sqlite" else ""
-        for file in dict.fromkeys((path, _path_beside(url))):
-            if file is not None and is_trusted(file, log):
-                connection = _open_current(file, head)
-                if connection is not None:
-                    return Views(connection)
-    return _caught_up(url, path)
+        connection = _open_reading(url, lambda now: now[:2] == head[1:])
+        if connection is not None:
+            return Views(connection)
+    return _caught_up(url, views_path(url))
+
+
+def views_at(url: str, log: EventStore, position: int, *, history: bool = False) -> Views:
+    """Return the views at a position of a pool's log, as a snapshot. Close them after use.
+
+    :param url: the log's URL; empty: its views are not stored
+    :param history: whether they have the history; if not, it is missing if no views of the log are stored
+    :raises LogError: the log or its views cannot be read
+    """
+    stored = bool(url) and locate(url).kind != "memory"
+    connection = _open_reading(url, lambda now: _reach(now, log, position)) if stored else None
+    if connection is None and history and stored:
+        connection = views_current(url).connection
+    if connection is None:
+        connection = open_tables(None)
+        create(connection)
+        _fold_until(connection, log, 0, position, history)
+        if not history:
+            connection.execute("DROP TABLE history")  # so that no answer is based on it
+    elif read_checkpoint(connection).position != position:
+        from ...projections.snapshots import restore_snapshot
+
+        create_past(connection, position)
+        start = restore_snapshot(connection, position, lambda at: _fingerprint_at(log, at))
+        _fold_until(connection, log, start, position, False)
+    return Views(connection)
+
+
+def _fold_until(connection: sqlite3.Connection, log: EventStore, start: int, position: int, history: bool) -> None:
+    from ...projections.projector import FOLDS, WITHOUT_HISTORY, apply
+
+    events: list[tuple[int, Event]] = []
+    while start < position:
+        events = list(log.read(start, min(BATCH, position - start), BATCH_BYTES))
+        apply(connection, events, log=log.id, folds=FOLDS if history else WITHOUT_HISTORY)
+        start = events[-1][0]
+    if not events:
+        ((_, last),) = log.read(position - 1, 1)
+        write_checkpoint(connection, Checkpoint(position, "", fingerprint(last), last.at, log.id))
+
+
+def _reach(now: Checkpoint, log: EventStore, position: int) -> bool:
+    """Return True if these are views of the log, at this position or later."""
+    if now.position < position or now.log != log.id:
+        return False
+    log.refresh()
+    return _fingerprint_at(log, now.position) == now.last
+
+
+def _fingerprint_at(log: EventStore, position: int) -> str:
+    return next((fingerprint(event) for _, event in log.read(position - 1, 1)), "")
 
 
 def rebuild(url: str) -> int:
@@ -147,11 +195,13 @@ def catch_up(log: EventStore, connection: sqlite3.Connection, shared: bool = Fal
             checked = True
             if now.position < head.position:
                 from ...projections.projector import apply
+                from ...projections.snapshots import store_snapshot
 
                 events = list(log.read(now.position, batch, BATCH_BYTES))
                 digest = head.digest if now.position + len(events) == head.position else ""
                 apply(connection, events, digest, log.id)
-                now = read_checkpoint(connection)
+                before, now = now, read_checkpoint(connection)
+                store_snapshot(connection, before.position, now)
             elif now.position == head.position and now.digest != head.digest:
                 write_checkpoint(connection, now._replace(digest=head.digest))
             connection.execute("COMMIT")
@@ -179,13 +229,23 @@ def _are_views_of(now: Checkpoint, log: EventStore, head: Head) -> bool:
         return False
     if now.position == head.position and now.digest not in ("", head.digest):
         return False
-    return any(fingerprint(event) == now.last for _, event in log.read(now.position - 1, 1))
+    return _fingerprint_at(log, now.position) == now.last
 
 
-def _open_current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection | None:
-    """Return a read-only connection to the views in the file, as a snapshot, or None if the views are not at this
-    head."""
-    _, position, digest = head
+def _open_reading(url: str, accepts: Callable[[Checkpoint], bool]) -> sqlite3.Connection | None:
+    """Return a read-only connection to the stored views of a log, as a snapshot, or None if there are no trusted views
+    with an accepted checkpoint."""
+    location = locate(url)
+    log = location.place if location.kind == "sqlite" else ""
+    for path in dict.fromkeys((views_path(url), _path_beside(url))):
+        if path is not None and is_trusted(path, log):
+            connection = _open_file(path, accepts)
+            if connection is not None:
+                return connection
+    return None
+
+
+def _open_file(path: str, accepts: Callable[[Checkpoint], bool]) -> sqlite3.Connection | None:
     if not os.path.exists(path):
         return None
     from ...domain.ports.log import LogUnavailable
@@ -196,7 +256,7 @@ def _open_current(path: str, head: tuple[int, int, str]) -> sqlite3.Connection |
         with ExitStack() as unless_current:
             unless_current.callback(connection.close)
             connection.execute("BEGIN")
-            if is_current(connection) and read_checkpoint(connection)[:2] == (position, digest):
+            if is_current(connection) and accepts(read_checkpoint(connection)):
                 unless_current.pop_all()
                 return connection
     return None

@@ -8,6 +8,7 @@ it matches the head that its next append is compared with. A failure changes not
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from threading import Lock
 
@@ -114,6 +115,14 @@ class StoredLog:
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
         """Yield the events of one stream after position `after` up to `head`, each with its position in the log."""
         return self._read_stream(stream, max(after, 0), self._head.position)
+
+    def position_at(self, at: int) -> int:
+        # Without checking seals, because each check would read a complete append.
+        def instant(position: int) -> int:
+            rows = self._recorder.read_rows(position - 1, position, 1)
+            return next(event.at for event in self._codec.decode(rows, self.name))
+
+        return bisect_right(range(1, self._head.position + 1), at, key=instant)
 
     def digest_at(self, position: int) -> str | None:
         sealed_digest = self._recorder.seal_at(position)

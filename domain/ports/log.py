@@ -165,6 +165,10 @@ class EventStore(Protocol):
     def refresh(self) -> Head:
         """Read the head again, in case another process changed it, and return it."""
 
+    def position_at(self, at: int) -> int:
+        """Return the position of the last event at or before an instant, in microseconds; 0 if the log starts later.
+        This needs a log whose times never decrease: that of a pool. Raises the errors of ``read``."""
+
     def digest_at(self, position: int) -> str | None:
         """Return the digest of the append that ended at ``position``, or None if none did. Raises the errors of
         ``read``."""

@@ -96,9 +96,11 @@ def test_views_survive_a_kill_at_any_statement(step: int, tmp_path: Path) -> Non
 def test_views_of_large_events_are_updated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     sizes: list[int] = []
 
-    def note_and_apply(connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], *rest: str) -> None:
+    def note_and_apply(
+        connection: sqlite3.Connection, events: Sequence[tuple[int, Event]], digest: str, log: str
+    ) -> None:
         sizes.append(len(events))
-        apply(connection, events, *rest)
+        apply(connection, events, digest, log)
 
     monkeypatch.setattr(projector, "apply", note_and_apply)
     monkeypatch.setattr(views, "BATCH_BYTES", 100_000)

@@ -16,7 +16,7 @@ from poolbook.adapters.cli import queries
 from poolbook.adapters.condor_files.daemon_table_reader import TableReader
 from poolbook.adapters.condor_tools.options import ToolError, UsageError
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.events import Ad, Event, PoolFounded, SourceFound, TableWritten
+from poolbook.domain.events import Ad, Event, SourceFound, TableWritten
 from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.daemon_tables import DaemonTable, NotKnown, jobs_of, queue, tables
 
@@ -399,15 +399,6 @@ def test_q_reports_when_an_imported_log_begins(audit: str) -> None:
         queries.queue(["-log", audit, "-at", "2020-01-01"])
     with pytest.raises(UsageError, match="is not a time"):
         queries.queue(["-log", audit, "-at", "JobStatus"])
-
-
-def test_q_of_a_pools_own_log_shows_only_the_present(tmp_path: Path) -> None:
-    path = str(tmp_path / "pool.db")
-    log = open_log(path, create=True)
-    log.append([PoolFounded(1, "founded", "request", "pool", "manual", "h", "1", {})])
-    log.close()
-    with pytest.raises(ToolError, match=r"which contains only the current queue.*poolbook why JOB -at TIME"):
-        queries.queue(["-log", path, "-at", "2026-11-21"])
 
 
 def test_q_still_accepts_attributes_of_every_name_but_at(audit: str, capsys: pytest.CaptureFixture[str]) -> None:

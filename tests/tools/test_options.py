@@ -179,16 +179,10 @@ def test_a_foreign_option_names_the_commands_that_have_it() -> None:
     assert foreign_names == expected
 
 
-@pytest.mark.parametrize(
-    ("command", "why"),
-    [
-        ("status", "only the current slots are stored; `poolbook why SLOT -at TIME` explains"),
-        ("history", "only the current history is stored; -constraint .* shows the jobs that had ended by a time"),
-    ],
-)
-def test_an_unsupported_instant_is_refused_with_an_alternative(command: str, why: str) -> None:
-    with pytest.raises(UsageError, match=f"poolbook {command}: -at is not supported: {why}"):
-        parse(TABLES[command], ["-at", "2026-11-21T14:05:38Z"])
+@pytest.mark.parametrize("command", ["q", "status", "history", "userprio", "why"])
+def test_at_is_a_time_and_not_an_abbreviation_of_attributes(command: str) -> None:
+    arguments = parse(TABLES[command], ["-at", "2026-11-21T14:05:38Z"])
+    assert [(option.name, option.values) for option in arguments.options] == [("at", ("2026-11-21T14:05:38Z",))]
 
 
 def test_an_option_of_another_command_is_reported_as_such() -> None:

@@ -45,7 +45,7 @@ def run_command(capsys: pytest.CaptureFixture[str], log: Path, *arguments: str) 
     ("arguments", "error"),
     [
         ("userprio -allusers", WHICH),
-        ("userprio -at 1s -allusers", WHICH),
+        ("userprio -at 2030-01-01 -allusers", WHICH),
         ("userprio -setfactor alice@x 2", WHICH),
         ("userprio -resetall", WHICH),
         ("userprio -delete alice@x", WHICH),
