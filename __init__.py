@@ -1,7 +1,8 @@
 """Poolbook: an HTCondor pool whose only source of truth is an append-only event log.
 
 `Pool` runs a pool in your program, `Log` reads the log of a pool or of an import, and `AsyncPool` and `AsyncLog` do the
-same for asyncio. `poolbook.events` has the classes of events. docs/library.md describes the interface.
+same for asyncio. `poolbook.events` has the classes of events, and `poolbook.testing` is the test kit. docs/library.md
+describes the interface.
 
 >>> from poolbook import Behaviour, Log, Pool, events
 >>> pool = Pool.open("my.db", user="alice", behave=lambda launch: Behaviour(seconds=600))
@@ -10,7 +11,7 @@ same for asyncio. `poolbook.events` has the classes of events. docs/library.md d
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from . import events
+    from . import events, results
     from .adapters.condor_files.importing.driver import ImportResult
     from .adapters.condor_files.importing.session import follow_pool, import_pool
     from .adapters.library.aio import AsyncLog, AsyncPool
@@ -120,6 +121,7 @@ __all__ = [
     "events",
     "follow_pool",
     "import_pool",
+    "results",
 ]
 
 
@@ -128,8 +130,8 @@ if not TYPE_CHECKING:  # type checkers use the imports above, and report unknown
     def __getattr__(name: str) -> Any:
         from importlib import import_module
 
-        if name == "events":
-            return import_module(".events", __name__)
+        if name in ("events", "results"):
+            return import_module(f".{name}", __name__)
         if name not in _LAZY:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_LAZY[name], __name__), name)

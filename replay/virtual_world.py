@@ -109,6 +109,7 @@ class VirtualWorld(World):
         default_factory=dict
     )  #: machine -> the behaviour of its next backfill clients
     _readings: dict[str, Readings] = field(default_factory=dict)
+    on_readings: Callable[[str], None] = lambda machine: None  #: called when the readings of a machine have changed
     _changed_machines: set[str] = field(default_factory=set)
     _loads: dict[str, dict[str, float]] = field(default_factory=dict)
     """Machine -> slot -> the load of the slot's job, if it is not 0."""
@@ -145,6 +146,7 @@ class VirtualWorld(World):
         self._readings[machine] = readings
         self._loaded.pop(machine, None)
         self._changed_machines.add(machine)
+        self.on_readings(machine)
 
     def changed_machines(self) -> set[str]:
         stirred_machines, self._changed_machines = self._changed_machines, set()
@@ -239,6 +241,7 @@ class VirtualWorld(World):
             self._changed_machines.add(machine)
             if load:
                 loads[place] = load
+            self.on_readings(machine)
 
     def _plan(self, key: str, run: _VirtualRun) -> None:
         self._serial += 1

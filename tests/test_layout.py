@@ -99,7 +99,8 @@ def module_name(path: Path) -> str:
 
 
 PATHS = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
-SOURCES = {path: module_name(path) for path in [ROOT / "__init__.py", ROOT / "events.py", *PATHS]}
+PUBLIC_MODULES = ("__init__.py", "events.py", "results.py", "testing.py")
+SOURCES = {path: module_name(path) for path in [*(ROOT / name for name in PUBLIC_MODULES), *PATHS]}
 FOLDERS = sorted({path.parent for path in SOURCES} - {ROOT})
 
 

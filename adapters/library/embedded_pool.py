@@ -31,6 +31,7 @@ from ...domain.state.caches import Caches, ad_from_attributes
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
 from ...domain.units import SECOND
+from ...replay.narration.sentences import UnknownThingError
 from ...replay.virtual_world import EPOCH, Behave, Behaviour, VirtualWorld, sleep_behaviour
 from ..machine.host import user_name
 from ..runtime.engine import Engine
@@ -51,7 +52,7 @@ _WAY_OUT = "run that program yourself, and submit its output"
 
 
 class Outcome(TypedDict):
-    """The result for a range of jobs, or for a cluster that does not exist (`first` 0, `last` -1).
+    """The result for a range of jobs.
 
     >>> [(outcome["first"], outcome["last"], outcome["result"]) for outcome in pool.hold("1")]
     [(0, 3, 'done'), (4, 5, 'done')]
@@ -60,7 +61,7 @@ class Outcome(TypedDict):
     cluster: int
     first: int  #: number of the first process in the range
     last: int
-    result: str  #: "done", "not found", "permission denied", "release limit", or the status that does not allow it
+    result: str  #: "done", "permission denied", "release limit", or the status that does not allow it
     changes: dict[str, str]  #: the attributes that the edit set, as expressions
 
 
@@ -99,15 +100,24 @@ class Pool(Submitters, LogQueries):
     can take the log from an open pool. A process that was forked after `open` cannot use the pool. See docs/library.md.
     """
 
-    def __init__(
-        self, engine: Engine, user: str, close: Callable[[], None], configured: Configured | None, calls: CallLock
-    ) -> None:
-        super().__init__(engine, configured)
-        self._calls = calls
-        self._step: Callable[[int | None], object] = engine.step  #: lets time pass
-        self._user, self._close = user, close
-        self._views: sqlite3.Connection | None = None
-        self._submissions: list[_Submission] = []  #: the calls of `submit` in progress, of all threads
+    _step: Callable[[int | None], object]  #: lets time pass
+    _user: str
+    _close: Callable[[], None]
+    _views: sqlite3.Connection | None
+    _submissions: list[_Submission]  #: the calls of `submit` in progress, of all threads
+
+    def __init__(self) -> None:
+        raise TypeError("`Pool.open` opens a pool")
+
+    @classmethod
+    def _of(
+        cls, engine: Engine, user: str, close: Callable[[], None], configured: Configured | None, calls: CallLock
+    ) -> Pool:
+        pool = cls.__new__(cls)
+        pool._set_engine(engine, configured)
+        pool._calls, pool._step, pool._user, pool._close, pool._views = calls, engine.step, user, close, None
+        pool._submissions = []
+        return pool
 
     @property
     def _log(self) -> EventStore:
@@ -178,11 +188,11 @@ class Pool(Submitters, LogQueries):
         if execute:
             server = _serve_in_process(place, open_log, configured, default_user, patience)
             calls.wake = server.wake
-            pool = cls(server.engine, default_user, server.close, configured, calls)
+            pool = cls._of(server.engine, default_user, server.close, configured, calls)
             pool._step = server.step
             return pool
         engine, close = _open_virtual(place, open_log, configured, behave, patience, calls)
-        return cls(engine, default_user, close, configured, calls)
+        return cls._of(engine, default_user, close, configured, calls)
 
     def close(self) -> None:
         """Close the log; later calls fail. Running processes continue under their supervisor, and the next `open`
@@ -277,15 +287,27 @@ class Pool(Submitters, LogQueries):
     def _act(
         self, kind: type[s.JobCommand], jobs: Sequence[JobId], user: str, constraint: str, reason: str = "", **more: Any
     ) -> list[Outcome]:
-        selected = selection(jobs, constraint)
+        selected = self._selection(jobs, constraint)
         command = kind(self._engine.id(kind.action), user or self._user, selected, reason, **more)
         return _outcomes_by_range(self._ask(command))
+
+    def _selection(self, jobs: Sequence[JobId], constraint: str) -> s.Selection:
+        """Return the selection of a call. Raise `UnknownThingError` if a job or cluster is not in the queue."""
+        selected = selection(jobs, constraint)
+        clusters = self._engine.state.clusters
+        for number, proc in (*((cluster, None) for cluster in selected.clusters), *selected.jobs):
+            if number not in clusters or (proc is not None and proc not in clusters[number]):
+                name = f"cluster {number}" if proc is None else f"job {number}.{proc}"
+                raise UnknownThingError(f"{name} is not in the queue, so nothing was changed; `jobs` lists the queue")
+        return selected
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Hold jobs; return the result for each range of them.
 
         >>> pool.hold("1.4", "bob", reason="wrong input")
         [{'cluster': 1, 'first': 4, 'last': 4, 'result': 'done', 'changes': {}}]
+
+        :raises UnknownThingError: a job or cluster is not in the queue; no job is held
         """
         return self._act(s.Hold, jobs, user, constraint, reason)
 
@@ -328,7 +350,7 @@ class Pool(Submitters, LogQueries):
         >>> outcomes = pool.edit("1", constraint="JobStatus == 1", JobPrio=10, Requirements=Expr("Memory > 2048"))
         """
         changes = {name: text_of(value) for name, value in attributes.items()}
-        command = s.Edit(self._engine.id("edit"), user or self._user, selection(jobs, constraint), changes)
+        command = s.Edit(self._engine.id("edit"), user or self._user, self._selection(jobs, constraint), changes)
         return _outcomes_by_range(self._ask(command))
 
     def prio(self, *jobs: JobId, value: int, user: str = "") -> list[Outcome]:
@@ -550,11 +572,11 @@ def _job_number(job: JobId) -> tuple[int, int]:
 
 
 def _outcomes_by_range(outcomes: Iterable[dict[str, Any]]) -> list[Outcome]:
-    """Return an outcome for each range of jobs of a command; a cluster that does not exist has an empty range."""
+    """Return an outcome for each range of jobs of a command."""
     return [
         Outcome(
             cluster=outcome["cluster"], first=first, last=last, result=outcome["result"], changes=outcome["changes"]
         )
         for outcome in outcomes
-        for first, last in outcome["procs"] or [(0, -1)]
+        for first, last in outcome["procs"]
     ]

@@ -68,10 +68,13 @@ class Configured:
 class Machines:
     """The methods of `Pool` for machines."""
 
-    def __init__(self, engine: Engine, configured: Configured | None) -> None:
+    _configured: Configured | None
+    _readings: dict[str, dict[str, object]]
+
+    def _set_engine(self, engine: Engine, configured: Configured | None) -> None:
         self._opened, self._configured = engine, configured
         self._closed = False
-        self._readings: dict[str, dict[str, object]] = {}
+        self._readings = {}
 
     @property
     def _engine(self) -> Engine:

@@ -38,10 +38,11 @@ class Log(LogQueries):
     time may use an iterator. A process that was forked after `open` must open the log again.
     """
 
-    def __init__(self, url: str, store: Store) -> None:
-        self.url = self._url = url
-        self._calls = CallLock()
-        self._store: Store | None = store
+    url: str
+    _store: Store | None
+
+    def __init__(self) -> None:
+        raise TypeError("`Log.open` opens a log")
 
     @classmethod
     def open(cls, url: str | os.PathLike[str]) -> Self:
@@ -53,7 +54,10 @@ class Log(LogQueries):
         place = os.fspath(url)
         if os.path.isdir(place):
             raise LogError(f"{place} is a folder: `poolbook.import_pool({place!r}, 'audit.db')` converts it to a log")
-        return cls(place, open_log(place, create=False, read_only=True))
+        log = cls.__new__(cls)
+        log.url = log._url = place
+        log._calls, log._store = CallLock(), open_log(place, create=False, read_only=True)
+        return log
 
     def close(self) -> None:
         """Close the log; later calls fail."""

@@ -7,6 +7,7 @@ Imports little, because short commands use this module.
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -59,11 +60,11 @@ FILE = "poolbook.conf"
 def config_files(
     files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[Path]:
-    """Return the configuration files, which may be none if only defaults apply. `folder` is by default the current
-    directory. Raise `ConfigError` if another user could have written the folder's own file, which may run programs. A
-    file that the caller names is trusted."""
+    """Return the configuration files, which may be none if only defaults apply. A directory stands for its files, as
+    in LOCAL_CONFIG_DIR. `folder` is by default the current directory. Raise `ConfigError` if another user could have
+    written the folder's own file, which may run programs. A file that the caller names is trusted."""
     if files:
-        return [Path(file) for file in files]
+        return [path for file in files for path in files_of(Path(file), folder or Path())]
     named = (os.environ if environment is None else environment).get(VARIABLE)
     if named:
         return [Path(named)]
@@ -72,6 +73,18 @@ def config_files(
         return []
     _check_own(own_file)
     return [Path(FILE)]
+
+
+def files_of(path: Path, folder: Path = Path()) -> list[Path]:
+    """Return the path, which is relative to a folder, or, if it is a directory, its configuration files in the order in
+    which HTCondor reads them."""
+    if not (folder / path).is_dir():
+        return [path]
+    from ...domain.config.tables import defaults
+
+    exclude = re.compile(defaults()["local_config_dir_exclude_regexp"].value)
+    files = sorted(file.name for file in (folder / path).iterdir() if file.is_file())
+    return [path / name for name in files if not exclude.search(name)]
 
 
 def _check_own(path: Path) -> None:

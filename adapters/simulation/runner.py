@@ -14,6 +14,7 @@ from ...domain.names import SlotName
 from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.statements import GONE
 from ...replay.scenario.transcript import Transcript, TranscriptLine
+from ...replay.scenario.verdicts import Check, story, verdicts
 from .actions import ACTIONS
 from .scenario_machines import ScenarioSensors
 from .simulation import FailedExpectation, PlayEvent, RefusedStep, Simulation, StepWarning
@@ -25,11 +26,8 @@ def lines(transcript: Transcript, event: PlayEvent, *, quiet: bool = False) -> I
     """Yield the lines of a report; with ``quiet``, only refusals and failed expectations."""
     match event:
         case FailedExpectation():
-            step = event.step
-            expected = " ".join((transcript.subject_of(step), *step.expected))
-            yield f"{transcript.time(step.at):>10}  ! line {step.line}: expected {expected}, but {event.actual}"
-            if event.story:
-                yield from (f"            | {transcript.line(entry)}" for entry in event.story)
+            yield f"{transcript.time(event.step.at):>10}  ! line {event.step.line}: {failure_text(transcript, event)}"
+            yield from (f"            | {line}" for line in event.story)
         case RefusedStep():
             yield f"{transcript.time(event.step.at):>10}  ! line {event.step.line}: refused: {event.why}"
         case StepWarning():
@@ -38,6 +36,13 @@ def lines(transcript: Transcript, event: PlayEvent, *, quiet: bool = False) -> I
             yield transcript.line(event)
         case ScenarioStep() if not quiet:
             yield transcript.step_line(event)
+
+
+def failure_text(transcript: Transcript, failure: FailedExpectation) -> str:
+    """Return what was expected, and the actual state."""
+    step = failure.step
+    expected = " ".join((transcript.subject_of(step), *step.expected))
+    return f"expected {step.text.removeprefix('expect ') if step.check else expected}, but {failure.actual}"
 
 
 MOST_AT_ONCE = 10_000  #: maximum steps at one instant: a policy that keeps granting and revoking a claim exceeds it
@@ -53,12 +58,12 @@ def play(simulation: Simulation) -> bool:
         _advance(simulation, at - 1)
         _run_lines(simulation, at, [step for step in lines if step.verb != "expect"])
         for step in lines:
-            if step.verb == "expect":
+            if step.verb == "expect" and step.check is None:
                 _advance(simulation, at)
                 is_good = _check_expectation(simulation, step) and is_good
     _advance(simulation, simulation.start + simulation.scenario.end)
     simulation.transcript.complete_totals()
-    return is_good
+    return _check_periods(simulation) and is_good
 
 
 def _advance(simulation: Simulation, until: int) -> None:
@@ -110,7 +115,8 @@ def _check_expectation(simulation: Simulation, step: ScenarioStep) -> bool:
     expected, *row = step.expected
     if step.thing[:1].isdigit():
         status = _status(simulation, step.thing)
-        failures = [] if status == expected else [FailedExpectation(step, f"it is {status}")]
+        story = () if status == expected else _story(simulation, f"{step.thing}{'.0' * ('.' not in step.thing)}")
+        failures = [] if status == expected else [FailedExpectation(step, f"it is {status}", story)]
     else:
         failures = _failed_slots(simulation, step, expected, row)
     for failure in failures:
@@ -122,14 +128,33 @@ def _failed_slots(simulation: Simulation, step: ScenarioStep, expected: str, row
     known_slots, transcript = simulation.engine.state.slots, simulation.transcript
     names = [name for name in known_slots if fnmatchcase(name, step.thing)]
     if not names and expected != GONE:
-        return [FailedExpectation(step, f"the slot {step.thing} does not exist", transcript.last_lines(step.thing))]
+        return [FailedExpectation(step, f"the slot {step.thing} does not exist", _story(simulation, step.thing))]
     failures = []
     for name in names:
         actual_state, last_row = known_slots[name].state_activity, transcript.last_row.get(name, "")
         if actual_state != expected or (row and row != [last_row]):
             message = f"{name} is {actual_state}{f' by {last_row}' if last_row else ''}"
-            failures.append(FailedExpectation(step, message, transcript.last_lines(name)))
+            failures.append(FailedExpectation(step, message, _story(simulation, name)))
     return failures
+
+
+def _story(simulation: Simulation, thing: str) -> tuple[str, ...]:
+    return story(simulation.log, thing, simulation.world.clock, simulation.scenario.calendar.zone)
+
+
+def _check_periods(simulation: Simulation) -> bool:
+    """Return True if all expectations about periods are met; report those that are not."""
+    steps = [step for step in simulation.scenario.steps if step.check is not None]
+    start, transcript, history = simulation.start, simulation.transcript, simulation.history()
+    checks = [Check(step.check, *(start + at for at in step.period)) for step in steps if step.check is not None]
+    results = verdicts(history, checks, lambda at: transcript.time(at - start))
+    is_good = True
+    for step, result in zip(steps, results, strict=True):
+        if result.failure or not result.times:
+            is_good = False
+            failure = result.failure or "the condition after `after` was never true, so nothing was checked"
+            simulation.hear(FailedExpectation(step, failure, result.story(history)))
+    return is_good
 
 
 def _status(simulation: Simulation, job: str) -> str:

@@ -29,6 +29,7 @@ from ...replay.scenario import ConfigurationSource, PlayError, Scenario, Scenari
 from ...replay.scenario.scenario_times import length
 from ...replay.scenario.statements import NO_INPUT
 from ..machine.host import CONDOR_VERSION
+from ..runtime.config_sources import files_of
 from ..runtime.disk import Disk, ReadOnlyDisk
 
 DOMAIN = "example.org"
@@ -58,34 +59,40 @@ def _equipment(machine: ScenarioMachine) -> Equipment:
 @define
 class ScenarioMachines:
     """The machines, and the current configuration of each. ``name`` is the scenario's file name; the files that it
-    names are relative to ``folder``. ``before`` are configuration files for all machines, which the scenario's own
-    override. ``config_files`` runs the commands and writes the files that these request, or refuses to."""
+    names are relative to ``folder``. ``before`` are configuration files for all machines, or their texts, which the
+    scenario's own override. ``config_files`` runs the commands and writes the files that these request, or refuses
+    to."""
 
     scenario: Scenario
     name: str = "scenario"
     folder: Path = Path()
-    before: Sequence[Path] = ()
+    before: Sequence[Path | str] = ()
     seed: int = 0
     config_files: Disk = field(factory=ReadOnlyDisk)
+    _texts_before: list[Text] = field(factory=list)
     _warned: set[str] = field(factory=set)
     _texts: dict[str, tuple[Text, ...]] = field(factory=dict)
     _read: dict[tuple[object, ...], Configuration] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
-        sources_before = [self._file(str(path.absolute()), 0) for path in self.before]
+        for path in self.before:
+            self._texts_before += (
+                [("the configuration", path)] if isinstance(path, str) else self._files(path.absolute(), 0)
+            )
         for machine in self.scenario.machines:
-            machine_sources = [source for source in self.scenario.sources if source.machine in ("", machine.name)]
-            self._texts[machine.name] = (*sources_before, *map(self._text, machine_sources))
+            self._texts[machine.name] = tuple(self._texts_before)
+            self.replace(machine.name, [each for each in self.scenario.sources if each.machine in ("", machine.name)])
 
-    def _text(self, source: ConfigurationSource) -> Text:
+    def _texts_of(self, source: ConfigurationSource) -> Sequence[Text]:
         if source.file:
-            return self._file(str(self.folder / source.file), source.line)
+            return self._files(self.folder / source.file, source.line)
         # Keep the line numbers of the scenario.
-        return self.name, "\n" * source.line + source.text
+        return [(self.name, "\n" * source.line + source.text)]
 
-    def _file(self, path: str, line: int) -> Text:
+    def _files(self, path: Path, line: int) -> list[Text]:
+        """Return the configuration file or, of a directory, all its files."""
         try:
-            return path, self.config_files.read(path)
+            return [(str(file), self.config_files.read(str(file))) for file in files_of(path)]
         except OSError as error:
             raise PlayError(f"the configuration {path} cannot be read: {error.strerror or error}", line) from None
 
@@ -163,8 +170,7 @@ class ScenarioMachines:
 
     def replace(self, name: str, sources: Sequence[ConfigurationSource]) -> None:
         """Replace the scenario's part of the machine's configuration."""
-        texts_before = self._texts[name][: len(self.before)]
-        self._texts[name] = (*texts_before, *map(self._text, sources))
+        self._texts[name] = (*self._texts_before, *(text for source in sources for text in self._texts_of(source)))
 
     def add_setting_line(self, name: str, setting: str, value: str, line: int) -> None:
         """Add a line at the end of the machine's configuration."""

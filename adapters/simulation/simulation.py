@@ -17,6 +17,7 @@ from ...domain.state.records import Slot
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...replay.scenario import PlayError, Scenario, ScenarioStep
 from ...replay.scenario.transcript import Transcript, TranscriptLine
+from ...replay.scenario.watching import PoolHistory, ReadingsChange
 from ...replay.virtual_world import Behaviour, VirtualWorld, sleep_behaviour
 from ..machine.host import VERSION
 from ..runtime.engine import Engine
@@ -42,11 +43,11 @@ class StepWarning:
 
 @frozen
 class FailedExpectation:
-    """An expectation that was not met, with the actual state and the last lines of the slot's history."""
+    """An expectation that was not met, with the actual state, and the story of the slot or job as in `why -verbose`."""
 
     step: ScenarioStep
     actual: str
-    story: tuple[TranscriptLine, ...] = ()
+    story: tuple[str, ...] = ()
 
 
 PlayEvent = TranscriptLine | ScenarioStep | RefusedStep | StepWarning | FailedExpectation
@@ -70,10 +71,11 @@ class Simulation:
     behaviours: dict[int, Behaviour] = field(factory=dict)  #: cluster -> the behaviour of its jobs
     _warned: set[tuple[int, str]] = field(factory=set)  #: the line numbers and warnings already reported
     sensors: dict[str, ScenarioSensors] = field(factory=dict)  #: machine -> its sensors, if a line has set readings
+    readings: list[ReadingsChange] = field(factory=list)
 
     def __attrs_post_init__(self) -> None:
         self.transcript = Transcript(self.scenario)
-        self.world = VirtualWorld(self._behave, self.start, self.steady)
+        self.world = VirtualWorld(self._behave, self.start, self.steady, on_readings=self._record_readings)
         self.engine = Engine(self.log, self.world, zone=self.scenario.calendar.zone)
         self.remote_schedds = RemoteSchedds(self.world)
         self.engine.subscribe(self._take_events)
@@ -82,6 +84,14 @@ class Simulation:
     def start(self) -> int:
         """Return the scenario's start, in microseconds since the epoch."""
         return self.scenario.calendar.start
+
+    def _record_readings(self, machine: str) -> None:
+        self.readings.append(ReadingsChange(self.world.clock, machine, self.world.sense(machine)))
+
+    def history(self) -> PoolHistory:
+        """Return the pool's past, up to the scenario's end."""
+        calendar = self.scenario.calendar
+        return PoolHistory(self.log, self.readings, calendar.zone, calendar.start + self.scenario.end)
 
     def create_pool(self) -> None:
         """Create the pool, configure it like its first machine, and add the machines."""

@@ -225,7 +225,7 @@ def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
 def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
     trees = ((name, policy.expression(name)) for name in sorted(names))
     expressions = [(name, tree) for name, tree in trees if tree is not None and not isinstance(tree, Literal)]
-    moving = moving_attributes(policy.snapshot()) | _moving_of_other_slots(policy.snapshot()) if expressions else {}
+    moving = moving_attributes_of_machine(policy.snapshot()) if expressions else {}
     for name, expression in expressions:
         change = next_change(expression, *policy.ads_read_by(name), policy.context, moving)
         if change is not None:
@@ -254,10 +254,11 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
         yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * SECOND)
 
 
-def _moving_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Moving]:
-    """Return the changing attributes that the machine's slots publish to each other (STARTD_SLOT_ATTRS)."""
+def moving_attributes_of_machine(snapshot: SlotSnapshot) -> dict[str, Moving]:
+    """Return the slot's attributes that change steadily with time, including those that the machine's slots publish to
+    each other (STARTD_SLOT_ATTRS)."""
     names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
-    moving: dict[str, Moving] = {}
+    moving = moving_attributes(snapshot)
     for other in snapshot.state.machine_slots(snapshot.slot) if names else ():
         prefix = SlotName.parse(other.name).slot
         attributes = moving_attributes(replace(snapshot, slot=other))

@@ -20,7 +20,7 @@ from ...domain.suggestions import did_you_mean
 from ...domain.units import SECOND
 from .scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 from .scenario_times import ScenarioCalendar, is_clock, is_time_word, may_have_two_words, start_instant
-from .statements import ASSIGNED, MOST, NAME, StatementContext, instant, split, steps_of
+from .statements import ASSIGNED, MOST, NAME, OTHERS, StatementContext, instant, split, steps_of
 from .verbs import VERBS, amount
 
 BEGIN = ("2026-11-02", "08:00")  #: the default start of a scenario, in UTC: a Monday morning
@@ -33,7 +33,7 @@ HEADS = {
     "config": "config [for MACHINE] FILE, or without FILE the lines up to `end`",
     "machine": "machine NAME [cores=4 memory=8192 disk=1000000 count=10]",
     "at": "at TIME [to TIME] [every TIME [until TIME]] WHAT",
-    "expect": "expect SLOT PAIR [ROW], or expect JOB STATUS: at the time of the previous `at` line",
+    "expect": f"{OTHERS['expect']}: at the time of the previous `at` line",
 }
 _JOB_VERBS = {name for name, verb in VERBS.items() if verb.attributes}
 _EQUIPMENT = ("cores", "memory", "disk", "count")
@@ -138,8 +138,9 @@ class _ScenarioReader:
         self.dated_lines.append((self.text.number, [*previous[:count], "expect", *words], ()))
 
 
-def parse_scenario(text: str) -> Scenario:
-    """Parse a scenario. Raise PlayError, with the line number, if the text is not a valid scenario."""
+def parse_scenario(text: str, until: str = "") -> Scenario:
+    """Parse a scenario; `until`, if given, replaces its `until` line. Raise PlayError, with the line number, if the
+    text is not a valid scenario."""
     reader = _ScenarioReader(_ScenarioLines(text.splitlines()))
     heads: Mapping[str, Callable[[list[str]], None]] = {head: getattr(reader, f"read_{head}") for head in HEADS}
     source = reader.text
@@ -152,7 +153,7 @@ def parse_scenario(text: str) -> Scenario:
                 raise ValueError(f"{words[0]!r} cannot start a line of a scenario{_suggestion_text(words[0], heads)}")
             if words:
                 heads[words[0]](words[1:])
-    return _scenario(reader)
+    return _scenario(reader, until.split())
 
 
 @contextmanager
@@ -163,7 +164,7 @@ def _errors_at_line(line: int) -> Iterator[None]:
         raise PlayError(str(error), line) from None
 
 
-def _scenario(reader: _ScenarioReader) -> Scenario:
+def _scenario(reader: _ScenarioReader, until: list[str]) -> Scenario:
     if not reader.machines:
         reader.machines[DEFAULT] = ScenarioMachine(DEFAULT)
     for source in reader.sources:
@@ -172,9 +173,9 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
                 f"unknown machine {source.machine}{_suggestion_text(source.machine, reader.machines)}", source.line
             )
     calendar = ScenarioCalendar(*(reader.start or (start_instant(*BEGIN, UTC), UTC)))
-    line, until_words = reader.until
+    line, until_words = (0, until) if until else reader.until
     with _errors_at_line(line):
-        end = instant(until_words, calendar) if line else 0
+        end = instant(until_words, calendar) if line or until else 0
     steps: list[ScenarioStep] = []
     context = StatementContext(calendar, tuple(reader.machines), end, _configured_names(reader))
     for line, until_words, sources in reader.dated_lines:
@@ -183,8 +184,9 @@ def _scenario(reader: _ScenarioReader) -> Scenario:
             if len(steps) > MOST:
                 raise ValueError(f"this is more than {MOST:,} steps in total: let things happen less often")
     steps.sort(key=lambda step: (step.at, _ORDER.get(step.verb, 2)))
-    end = end or (steps[-1].at if steps else 0) + REST
-    late_step = next((step for step in steps if step.at > end and step.verb != "unread"), None)
+    end = end or max((step.last if step.check else step.at for step in steps), default=0) + REST
+    times = ((step, step.last if step.check else step.at) for step in steps if step.verb != "unread")
+    late_step = next((step for step, last in times if last > end), None)
     if late_step is not None:
         raise PlayError("this is after the scenario's end: make `until` later", late_step.line)
     return Scenario(

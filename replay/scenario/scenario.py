@@ -7,12 +7,14 @@ from types import MappingProxyType
 
 from attrs import frozen
 
+from ...domain.errors import PoolbookError
+from .expectations import Measure, Watch
 from .scenario_times import ScenarioCalendar
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
-class PlayError(Exception):
+class PlayError(PoolbookError):
     """A scenario cannot be parsed or run. The message contains the reason and the fix."""
 
     def __init__(self, message: str, line: int = 0) -> None:
@@ -47,9 +49,9 @@ class ScenarioMachine:
 class ScenarioStep:
     """A step of a scenario at an instant (microseconds since the start). ``verb`` is one of ``VERBS``, or ``read``
     (readings in ``attributes``), ``reconfigure`` (with ``sources``; if empty, unchanged), ``set`` (settings in
-    ``attributes``) or ``expect`` (in ``expected``). ``commands`` are submit commands. ``thing`` is the object as
-    written; for slots and machines it may be a pattern. Temporary readings end at ``until``. ``text`` is the line
-    after the time."""
+    ``attributes``) or ``expect`` (in ``expected`` or, about a period, in ``check``). ``commands`` are submit commands.
+    ``thing`` is the object as written; for slots and machines it may be a pattern. Temporary readings and periods end
+    at ``until`` (0: a period from the start to ``at``). ``text`` is the line after the time."""
 
     line: int
     at: int
@@ -63,7 +65,22 @@ class ScenarioStep:
     commands: Mapping[str, str] = _NOTHING
     sources: tuple[ConfigurationSource, ...] = ()
     expected: tuple[str, ...] = ()
+    check: Measure | Watch | None = None
     until: int = 0
+
+    @property
+    def period(self) -> tuple[int, int]:
+        """Return the period of an expectation: from its first instant to its second one, or from the start to its only
+        one. To hold in time without a condition before it, a condition has its only instant."""
+        if isinstance(self.check, Watch) and self.check.starts_at_once:
+            return self.at, self.at
+        return (self.at, self.until) if self.until else (0, self.at)
+
+    @property
+    def last(self) -> int:
+        """Return the instant at which an expectation is decided."""
+        watch = self.check if isinstance(self.check, Watch) and self.check.starts_at_once else None
+        return self.period[1] + (watch.within or 0 if watch else 0)
 
 
 @frozen

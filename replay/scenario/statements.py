@@ -12,6 +12,7 @@ from ...domain.state.job_ad import STATUS_NUMBERS
 from ...domain.state_machines import DIALECTS
 from ...domain.submit import ATTRIBUTES, is_command, known_commands
 from ...domain.suggestions import NearMisses, did_you_mean
+from .expectations import JOB, MEASURES, SLOT, WATCHES, Watch, parse_measure, parse_watch
 from .scenario import ConfigurationSource, ScenarioStep
 from .scenario_times import DAY, ScenarioCalendar, is_clock, length, may_have_two_words
 from .verbs import JOIN, OPTIONS, VERBS, Verb, expression
@@ -115,13 +116,12 @@ READ = "[SLOT|MACHINE] NAME=VALUE ..."
 OTHERS = {
     "reconfigure": "reconfigure [MACHINE] FILE, or without FILE the lines up to `end`: replace the configuration",
     "set": "set [MACHINE] NAME = VALUE: add a line to the configuration",
-    "expect": "expect SLOT PAIR [ROW], expect JOB STATUS, or expect SLOT|JOB gone",
+    "expect": "expect SLOT PAIR [ROW], expect JOB STATUS, or expect SLOT|JOB gone; "
+    f"or expect {', '.join((*MEASURES, *WATCHES))} ...",
 }
 _EVERY = ", ".join([*VERBS, *OTHERS])
 _IDLE = {"keyboardidle": "KeyboardIdle", "consoleidle": "ConsoleIdle"}
 _SENSED = NearMisses({name.lower(): name for name in (*_IDLE.values(), "LoadAvg")})
-_JOB = re.compile(r"\d{1,9}(?:\.\d{1,9})?", re.ASCII)
-_SLOT = re.compile(r"slot[0-9_*?]+(?:@\S+)?", re.ASCII)
 _SETTING = re.compile(r"([A-Za-z_][\w.]*)\s*=(.*)", re.ASCII | re.DOTALL)
 _ROWS = {row.number for dialect in DIALECTS.values() for row in dialect.slot_rows}
 _PAIRS = {each for dialect in DIALECTS.values() for each in dialect.state_activities}
@@ -228,8 +228,12 @@ def steps_of(
     step = _read_step(ScenarioStep(line, times.at, remaining[0], " ".join(remaining)), remaining, sources, context)
     if not times.lasts:
         return [evolve(step, at=at) for at in _repeated_instants(times, context.calendar)]
+    if step.check is not None:
+        if isinstance(step.check, Watch) and step.check.starts_at_once:
+            raise ValueError("`expect within` starts at one time: write `at TIME`, or add `after CONDITION`")
+        return [evolve(step, at=at, until=at + times.lasts) for at in _repeated_instants(times, context.calendar)]
     if step.verb != "read":
-        raise ValueError("only readings can have `at TIME to TIME`")
+        raise ValueError("only readings, and expectations about a period, can have `at TIME to TIME`")
     if any(step.attributes.get(name, "0") != "0" for name in _IDLE.values()):
         raise ValueError("with `at TIME to TIME`, only KeyboardIdle=0 is allowed: the user types all the time")
     steps: list[ScenarioStep] = []
@@ -254,7 +258,7 @@ def _read_step(
         return _read_configuration(step, other_words, sources, context)
     if ASSIGNED.fullmatch(first_word):
         return _read_readings(step, words)
-    if other_words and (_SLOT.fullmatch(first_word) or first_word in context.machines):
+    if other_words and (SLOT.fullmatch(first_word) or first_word in context.machines):
         return _read_readings(_with_subject(step, first_word, context), other_words)
     known_words = [*VERBS, *OTHERS, *context.machines, "every"]
     hint = did_you_mean(first_word, known_words, f"write {READ}, or one of {_EVERY}")
@@ -265,10 +269,14 @@ def _with_subject(step: ScenarioStep, subject: str, context: StatementContext) -
     """Return the step with this slot or machine as its object. ``slot1`` alone is the slot of the only machine."""
     if subject in context.machines:
         return evolve(step, machine=subject)
-    name, at, machine = subject.partition("@")
+    return evolve(step, thing=_full_slot_name(subject, context))
+
+
+def _full_slot_name(slot: str, context: StatementContext) -> str:
+    name, at, machine = slot.partition("@")
     if not at and len(context.machines) > 1:
         raise ValueError(f"{name} is ambiguous: write {name}@{next(iter(context.machines))}, or {name}@* for all")
-    return evolve(step, thing=f"{name}@{machine or next(iter(context.machines))}")
+    return f"{name}@{machine or next(iter(context.machines))}"
 
 
 def _read_readings(step: ScenarioStep, words: list[str]) -> ScenarioStep:
@@ -345,9 +353,9 @@ def _take_subject(step: ScenarioStep, words: list[str], context: StatementContex
         if len(context.machines) > 1:
             raise ValueError(f"missing machine name; expected: {usage(step.verb)}")
         return _with_subject(step, next(iter(context.machines)), context), words
-    if "slot" in kind and _SLOT.fullmatch(first_word):
+    if "slot" in kind and SLOT.fullmatch(first_word):
         return _with_subject(step, first_word, context), words[1:]
-    if (kind == "user" and NAME.fullmatch(first_word)) or ("job" in kind and _JOB.fullmatch(first_word)):
+    if (kind == "user" and NAME.fullmatch(first_word)) or ("job" in kind and JOB.fullmatch(first_word)):
         return evolve(step, thing=first_word), words[1:]
     lack_text = f"{first_word!r} is not a {kind}" if first_word else f"no {kind} is named"
     raise ValueError(f"{lack_text}; expected: {usage(step.verb)}")
@@ -382,13 +390,18 @@ def _read_configuration(
 
 
 def _read_expect(step: ScenarioStep, words: list[str], context: StatementContext) -> ScenarioStep:
+    kind = words[0] if words else ""
+    if kind in MEASURES:
+        return evolve(step, check=parse_measure(kind, words[1:]))
+    if kind in WATCHES:
+        return evolve(step, check=parse_watch(kind, words[1:], lambda slot: _full_slot_name(slot, context), _PAIRS))
     if not 1 < len(words) < 4:
         raise ValueError(f"expected: {OTHERS['expect']}")
     first_word, state, *row = words
-    if _JOB.fullmatch(first_word) and not row:
+    if JOB.fullmatch(first_word) and not row:
         _check_choice(state, {*STATUS_NUMBERS, GONE}, "status of a job")
         return evolve(step, thing=first_word, expected=(state,))
-    if not _SLOT.fullmatch(first_word):
+    if not SLOT.fullmatch(first_word):
         raise ValueError(f"{first_word!r} is neither a slot nor a job; expected: {OTHERS['expect']}")
     _check_choice(state, {*_PAIRS, GONE}, "state and activity")
     if row:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from attrs import define, field, frozen
@@ -23,7 +23,6 @@ SHOWN = (
     e.JobsTransitioned, e.JobActivated, e.JobExited,
 )  # fmt: skip
 """The kinds of events in a transcript; the log contains all kinds."""
-STORY = 12  #: how many of a slot's last lines are shown if an expectation about it fails
 
 
 @frozen
@@ -57,7 +56,6 @@ class Transcript:
     slots: dict[str, tuple[str, int]] = field(factory=dict)  #: slot -> state/activity, and since when
     last_row: dict[str, str] = field(factory=dict)  #: slot -> the row of its last transition
     ended: dict[str, str] = field(factory=dict)  #: job -> the last status that it reached
-    story: dict[str, deque[TranscriptLine]] = field(factory=dict)
     events: int = 0
     _noted: dict[int, e.EvaluationRecorded] = field(factory=dict)
 
@@ -73,10 +71,7 @@ class Transcript:
             if isinstance(event, SHOWN) and not _is_self_evident(event):
                 note = self._noted.get(event.evidence) if isinstance(event, DECIDED) else None
                 for member in members(position, event):
-                    entry = TranscriptLine(event.at - self.scenario.calendar.start, member, note)
-                    if member.stream.startswith("slot/"):
-                        self.story.setdefault(member.thing, deque(maxlen=STORY)).append(entry)
-                    yield entry
+                    yield TranscriptLine(event.at - self.scenario.calendar.start, member, note)
 
     def _count(self, event: e.Event) -> None:
         match event:
@@ -110,10 +105,6 @@ class Transcript:
         """Complete the totals at the scenario's end."""
         for slot in list(self.slots):
             self._end_activity(slot, self.scenario.calendar.start + self.scenario.end)
-
-    def last_lines(self, slot: str) -> tuple[TranscriptLine, ...]:
-        """Return the last entries about a slot."""
-        return tuple(self.story.get(slot, ()))
 
     # -- Text
 

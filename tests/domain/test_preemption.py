@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores.opening import open_log
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve, fold
 from poolbook.domain.ports import stimuli as s
@@ -26,7 +27,6 @@ from ..policy.points import POLICIES, Point
 from ..policy.test_machine import APART, DEEDS, LIVES, SOAK, Deed, bounds
 from .pools import TestPool
 from .preempting import DIALECTS, RETIRES, SLOT, append_cycle, contested, jobs_waiting_for_claims, match_slot, promises
-from .test_invariants import as_plain
 
 
 def since_begin(pool: TestPool, event: e.Event) -> float:
@@ -56,7 +56,7 @@ def withdrawn(pool: TestPool) -> list[str]:
 def sound(pool: TestPool) -> None:
     """Check that every transition was legal, and that folding the log gives the pool's state."""
     assert [violation.words for violation in validate(pool.log.read())] == []
-    assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
+    assert plain_state(fold(pool.log.read())) == plain_state(pool.state)
 
 
 # How the preempted job goes

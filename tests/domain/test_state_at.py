@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain.fold.evolve import fold, state_at
 
 from .pools import TestPool
-from .test_invariants import as_plain
 
 
 def test_the_state_at_a_time_is_that_of_the_events_until_then() -> None:
@@ -17,10 +17,10 @@ def test_the_state_at_a_time_is_that_of_the_events_until_then() -> None:
     moments = sorted({event.at for _, event in events})
     assert len(moments) > 2
     for moment in (*moments, moments[0] + 1, moments[-1] + 1):
-        assert as_plain(state_at(pool.log, moment)) == as_plain(
+        assert plain_state(state_at(pool.log, moment)) == plain_state(
             fold(event for event in events if event[1].at <= moment)
         )
-    assert as_plain(state_at(pool.log, moments[-1])) == as_plain(pool.state)
+    assert plain_state(state_at(pool.log, moments[-1])) == plain_state(pool.state)
     assert state_at(pool.log, moments[0] - 1).position == 0
 
 

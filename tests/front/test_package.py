@@ -44,7 +44,10 @@ def test_it_has_the_packages_pages_and_examples_and_no_tests_or_tools(package: Z
     assert {name for name in names if name.startswith("poolbook/docs/")} == required
     assert {"poolbook/py.typed", f"poolbook-{VERSION}.dist-info/licenses/LICENSE"} < names
     rooms = {name.split("/")[1] for name in names if name.startswith("poolbook/")}
-    assert rooms == {"__init__.py", "events.py", "py.typed", "domain", "projections", "replay", "adapters", "docs"}
+    assert rooms == {
+        "__init__.py", "events.py", "results.py", "testing.py", "py.typed", "domain", "projections", "replay",
+        "adapters", "docs",
+    }  # fmt: skip
 
 
 def test_it_has_the_data_files_of_the_domain(package: ZipFile) -> None:

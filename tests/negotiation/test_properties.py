@@ -17,6 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain.events import ClaimEnded, ClaimMade, CycleHeld, SlotCreated
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.names import SlotName
@@ -27,7 +28,6 @@ from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
-from ..domain.test_invariants import as_plain
 from .pools import USERS, Pool
 
 PREEMPTION = {
@@ -281,10 +281,10 @@ def test_a_remainder_smaller_than_a_slot_each_goes_to_one_submitter_in_the_next_
 
 @given(unequal())
 def test_a_cycle_does_not_change_the_state_that_it_reads(pool: Pool) -> None:
-    before = as_plain(pool.state)
+    before = plain_state(pool.state)
     first, second = pool.hold(), pool.hold()
     assert (first.held, first.priorities) == (second.held, second.priorities)
-    assert as_plain(pool.state) == before == as_plain(pool.folded())
+    assert plain_state(pool.state) == before == plain_state(pool.folded())
 
 
 # Slots that were given and are not in use yet

@@ -25,7 +25,7 @@ from poolbook.domain.units import SECOND
 from poolbook.replay.narration.sentence_tables import CAUSES
 from poolbook.replay.narration.sentences import UnknownThingError
 from poolbook.replay.scenario import parse_scenario
-from poolbook.replay.scenario.transcript import TranscriptLine
+from poolbook.replay.scenario.transcript import Transcript, TranscriptLine
 from poolbook.replay.validation import examine
 from poolbook.replay.why.answer import why
 
@@ -126,7 +126,7 @@ def test_holding_every_evaluation_gives_the_same_events(name: str, dialect: str)
 
 def test_printed_reports_have_the_cause_in_words() -> None:
     stage, _, _ = play_transcript("desktop", "manual")
-    entries = [entry for thing_entries in stage.transcript.story.values() for entry in thing_entries]
+    entries = list(Transcript(stage.scenario).lines_of_events(1, [event for _, event in stage.log.read()]))
     assert {entry.member.cause for entry in entries} >= {"suspend", "preempt", "claimed"}
     for entry in entries:
         coded = stage.transcript.line(_coded(entry))  # type: ignore[arg-type]

@@ -18,12 +18,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
 
-from ..domain.test_invariants import as_plain
 from .cases import STORIES
 from .points import BEGIN, Point, at
 from .reach import NOT_REACHED, reached
@@ -140,7 +140,7 @@ class DisturbedStory(RuleBasedStateMachine):
             return
         violations = examine(self.point.log.read()).violations
         assert not violations, "\n".join([f"{violations[0].thing}: {violations[0].words}", *violations[0].story])
-        assert as_plain(self.point.state) == as_plain(fold(self.point.log.read()))
+        assert plain_state(self.point.state) == plain_state(fold(self.point.log.read()))
         self.rows.update(filter(None, (row_of(event, self.dialect) for event in self.point.events())))
 
 

@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
@@ -25,7 +26,6 @@ from poolbook.domain.units import SECOND
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
-from ..domain.test_invariants import as_plain
 from .points import POLICIES, Point
 
 DIALECTS = st.sampled_from(["manual", "htcondor-25"])
@@ -146,7 +146,7 @@ def guarantees_hold(**life: Any) -> None:
         evolve(state, event)
     for promise in promises:
         promise.between(state)
-    assert as_plain(state) == as_plain(point.state)
+    assert plain_state(state) == plain_state(point.state)
 
 
 # The guarantees

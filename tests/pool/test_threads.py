@@ -34,12 +34,12 @@ from poolbook import (
     UnknownThingError,
 )
 from poolbook.adapters.stores.opening import open_log
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain.events import ClusterSubmitted, Event
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports.log import EventStore as Store
 
 from ..children import child
-from ..domain.test_invariants import as_plain
 from ..stores.places import KINDS, Place, place_of
 
 WORK = {"executable": "/bin/work"}
@@ -176,7 +176,7 @@ def check(pool: Pool, place: Place, acknowledged: Sequence[int | None]) -> None:
     )
     assert pool.judge() == []
     with Log.open(place.url) as log:
-        assert as_plain(pool.state) == as_plain(fold(log.events()))
+        assert plain_state(pool.state) == plain_state(fold(log.events()))
         assert log.verify().sound
 
 

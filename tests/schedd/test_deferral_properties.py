@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain.events import JobActivated, JobDue, JobExecuting, JobExited, JobsTransitioned
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
@@ -18,7 +19,6 @@ from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import JOB, TestPool
-from ..domain.test_invariants import as_plain
 
 EXAMPLES = max(8, int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 20)
 WHEN_DUE = (
@@ -72,7 +72,7 @@ def test_no_job_starts_before_its_time_or_twice(jobs: list[str], commands: list[
             pool.act(command, whom)
     pool.advance(130)
     assert [str(violation.words) for violation in examine(pool.log.read()).violations] == []
-    assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
+    assert plain_state(fold(pool.log.read())) == plain_state(pool.state)
     waiting_jobs: dict[tuple[int, int], int] = {}
     leavings: Counter[tuple[int, int]] = Counter()
     for event in pool.events():

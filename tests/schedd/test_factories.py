@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from poolbook import Behaviour, Pool
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain.events import Event, FactoryTransitioned, JobsEdited, JobsMaterialized, JobsTransitioned
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
@@ -18,7 +19,6 @@ from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.validation import examine
 
 from ..domain.pools import JOB, TestPool
-from ..domain.test_invariants import as_plain
 from ..projections.pools import folded
 from ..together import together
 
@@ -293,7 +293,7 @@ def test_each_job_is_created_once_in_order_and_within_the_limits(
         else:
             pool.act(action, whom)
     assert sound(pool)
-    assert as_plain(fold(pool.log.read())) == as_plain(pool.state)
+    assert plain_state(fold(pool.log.read())) == plain_state(pool.state)
     events: list[Event] = pool.events()
     for number in (1, 2):
         ranges = [procs for e in events if isinstance(e, JobsMaterialized) and e.cluster == number for procs in e.procs]

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from poolbook import Pool, Refusal
 from poolbook.adapters.runtime.engine import Engine
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain.events import ClaimsReserved, JobActivated, JobExited, JobSignalled, ReservationEnded
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
@@ -24,7 +25,6 @@ from poolbook.replay.why.answer import why
 
 from ..domain.pools import TestPool
 from ..domain.preempting import append_cycle, match_slot
-from ..domain.test_invariants import as_plain
 from ..together import together
 
 DIALECTS = ["manual", "htcondor-25"]
@@ -60,7 +60,7 @@ def is_sound(pool: TestPool) -> bool:
     repeated."""
     violations = [str(violation) for violation in examine(pool.log.read()).violations]
     assert violations == []
-    assert as_plain(pool.state) == as_plain(fold(pool.log.read()))
+    assert plain_state(pool.state) == plain_state(fold(pool.log.read()))
     return recheck(pool.log.read()).sound
 
 
@@ -405,7 +405,7 @@ def run_steps(steps: list[tuple[Any, ...]], dialect: str, immortal: str) -> None
             restarted(pool)
         else:
             pool.act(step, arguments[0], user="root")
-        assert as_plain(pool.state) == as_plain(fold(pool.log.read()))
+        assert plain_state(pool.state) == plain_state(fold(pool.log.read()))
         for reservation in pool.state.reservations.values():
             assert all(pool.state.slots[name].claim.id == claim for name, claim in reservation.claims.items())
     pool.advance(25)

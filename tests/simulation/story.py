@@ -17,6 +17,7 @@ from attrs import define, field
 from poolbook.adapters.machine.execution.client import ReplacedError, SupervisorError
 from poolbook.adapters.runtime.log_writer import StimulusResult
 from poolbook.adapters.runtime.userlog.fold import UserLogs
+from poolbook.adapters.testing.invariants import plain_state
 from poolbook.domain.events import BackfillStarted, Event, JobActivated
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.ports import stimuli as s
@@ -25,7 +26,6 @@ from poolbook.replay.listing.members import members
 from poolbook.replay.validation import validate
 
 from ..domain.pools import JOB, MACHINE, selection
-from ..domain.test_invariants import as_plain
 from ..job_commands import job_command
 from .disk import File, Path
 from .machine import POOL, SECOND, SUPERVISOR, Doom, Killed, Machine, Run
@@ -247,7 +247,7 @@ class Story:
         assert "a turn was cut short" not in log_text, log_text[log_text.index("a turn was cut short") :][:3000]
         events = list(self._working().log.read())
         state = self._working().engine.state
-        assert as_plain(state) == as_plain(fold(iter(events))), "the live state is not the log folded"
+        assert plain_state(state) == plain_state(fold(iter(events))), "the live state is not the log folded"
         assert not (violations := list(validate(iter(events)))), f"no rule allows {violations[0]}"
         assert not (problems := self.store.problems()), f"the log is damaged: {problems}"
         self._judge_answers([event for _, event in events])

@@ -1,0 +1,1 @@
+"""The test kit `poolbook.testing`: scenarios as tests (`report`, `plugin`), and hypothesis strategies and machines."""
