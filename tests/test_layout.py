@@ -252,7 +252,7 @@ def test_every_top_level_package_is_linked_and_packaged() -> None:
     rooms = {path.parent.name for path in ROOT.glob("[!.]*/__init__.py")} - {"tests", "docs"}
     assert rooms == set(ROOMS)
 
-    face = {"__init__.py", "events.py", "py.typed", *ROOMS}
+    face = {*PUBLIC_MODULES, "py.typed", *ROOMS}
     links = [path for path in sorted((ROOT / ".path" / "poolbook").iterdir()) if path.name != "__pycache__"]
     assert {link.name for link in links} == face
     for link in links:

@@ -1,4 +1,4 @@
-"""A stateful test of a pool, which users extend by rules and invariants of their own."""
+"""A stateful test of a pool, to which users add rules and invariants."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class PoolMachine(RuleBasedStateMachine):
         )
 
     def begin(self) -> None:
-        """Do what comes before the rules; by default, one machine is added."""
+        """Prepare the pool before the rules run; by default, add a machine."""
         self.add_machine(MachinePlan("", 2, 2048))
 
     def attempt(self, action: Callable[[], object]) -> None:

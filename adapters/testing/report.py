@@ -170,7 +170,7 @@ class Report:
         history = self._simulation.history()
         times: dict[str, dict[str, float]] = {}
         results: dict[str, SlotResult] = {}
-        for each in slot_intervals(history.log, self._simulation.start, history.end):
+        for each in slot_intervals(history.log, self._simulation.start, history.end, known_until=history.end):
             pair = f"{each.state}/{each.activity}"
             of_slot = times.setdefault(each.slot, defaultdict(float))
             of_slot[pair] += (each.end - each.begin) / SECOND

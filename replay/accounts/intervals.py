@@ -291,11 +291,15 @@ class _Collector:
 _TAKE: Final = handlers_of(_Collector)
 
 
-def slot_intervals(log: EventStore, since: int = 0, until: int = EVER) -> Iterator[SlotInterval]:
+def slot_intervals(
+    log: EventStore, since: int = 0, until: int = EVER, *, known_until: int = 0
+) -> Iterator[SlotInterval]:
     """Yield the intervals of each slot between two instants, sorted by slot and time.
 
     A slot's intervals have no gaps and do not overlap, from the slot's creation to its end or the log's last event. If
     a slot was created again later, a pause lies between.
+
+    :param known_until: until when the pool is known to have run, if that is later than the log's last event
     """
     imported = is_imported(log)
     collector = _Collector(Sources() if imported else None)
@@ -303,6 +307,7 @@ def slot_intervals(log: EventStore, since: int = 0, until: int = EVER) -> Iterat
     runs = list(own_runs(events))
     if imported:
         runs = runs_of(log).runs
+    collector.last = max(collector.last, known_until)
     groups = collector.finish(runs)
     families: dict[str, list[str]] = {}
     for name in sorted(collector.slots):

@@ -124,7 +124,7 @@ class UserShares:
 def user_shares(history: PoolHistory, since: int, until: int) -> UserShares:
     """Return the shares of a period."""
     shares = UserShares()
-    for interval in slot_intervals(history.log, since, until):
+    for interval in slot_intervals(history.log, since, min(until, history.end), known_until=history.end):
         amount = (interval.end - interval.begin) * interval.cores
         shares.total += amount
         if interval.user:

@@ -16,12 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import structs
 
-from poolbook.adapters.testing.invariants import plain_state
+from poolbook.adapters.testing.invariants import LogInvariants, check_claims, check_runs, plain_state
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.state.state import State
-from poolbook.domain.state_machines import slot_machine
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
@@ -188,33 +187,19 @@ class RetirementIsGranted(Guarantee):
         assert slot.activation.run_time(event.at) + to_end >= granted * SECOND
 
 
-class OneJobForOneClaim(Guarantee):
-    def between(self, state: State) -> None:
-        for slot in state.slots.values():
-            assert slot.activation is None or slot.claim is not None, slot.name
-            assert (slot.claim is not None) == (slot.state in ("Claimed", "Preempting")), slot.name
-        running = [slot.activation for slot in state.slots.values() if slot.activation]
-        assert len({(activation.cluster, activation.proc, activation.job) for activation in running}) == len(running)
+class InvariantsOfThePool(Guarantee):
+    """Checks the invariants of the test kit."""
 
-    def before(self, state: State, event: e.Event) -> None:
-        if isinstance(event, e.JobActivated | e.ClaimActivated):
-            assert state.slots[event.slot].activation is None
-
-
-class CarvedPartsAddUp(Guarantee):
     def __init__(self) -> None:
-        self.had: dict[str, dict[str, str]] = {}
+        self.from_log = LogInvariants()
 
     def before(self, state: State, event: e.Event) -> None:
-        if isinstance(event, e.SlotCreated) and event.kind == "partitionable":
-            self.had[event.slot] = dict(event.ad)
+        self.from_log.take(event, state)
 
     def between(self, state: State) -> None:
-        for slot in state.slots.values():
-            if slot.kind == "partitionable":
-                for name in ("Cpus", "Memory", "Disk"):
-                    carved = sum(int(other.ad[name]) for other in state.slots.values() if other.parent == slot.name)
-                    assert int(slot.ad[name]) + carved == int(self.had[slot.name][name])
+        check_runs(state)
+        check_claims(state)
+        self.from_log.check(state)
 
 
 class DrainedMeansNoJobs(Guarantee):
@@ -228,45 +213,10 @@ class DrainedMeansNoJobs(Guarantee):
                 assert all(slot.state_activity == "Drained/Idle" for slot in machine.slots.values())
 
 
-class AClaimEndsOnce(Guarantee):
-    def __init__(self) -> None:
-        self.open: dict[str, str] = {}
-        self.ended: set[str] = set()
-        self.usage: dict[str, int] = {}
-        self.since: dict[str, tuple[int, int]] = {}
-
-    def before(self, state: State, event: e.Event) -> None:
-        if isinstance(event, e.ClaimMade):
-            assert event.claim not in self.ended
-            assert event.claim not in self.open
-            self.open[event.claim] = event.slot
-            self.since[event.claim] = (event.at, event.weight)
-        elif isinstance(event, e.ClaimEnded):
-            assert self.open.pop(event.claim) == event.slot
-            self.ended.add(event.claim)
-            claim_start, weight = self.since.pop(event.claim)
-            assert event.usage == (event.at - claim_start) * weight
-            self.usage[event.submitter] = self.usage.get(event.submitter, 0) + event.usage
-
-    def between(self, state: State) -> None:
-        assert set(self.open) == {slot.claim.id for slot in state.slots.values() if slot.claim}
-        assert state.usage == self.usage
-
-
-class NoTransitionWithoutARow(Guarantee):
-    def before(self, state: State, event: e.Event) -> None:
-        if isinstance(event, e.SlotTransitioned):
-            assert event.source == state.slots[event.slot].state_activity
-            assert slot_machine(state.dialect.name).allows(event.source, event.row, event.target)
-
-
 PROMISES: tuple[Callable[[], Guarantee], ...] = (
     RetirementIsGranted,
-    OneJobForOneClaim,
-    CarvedPartsAddUp,
+    InvariantsOfThePool,
     DrainedMeansNoJobs,
-    AClaimEndsOnce,
-    NoTransitionWithoutARow,
 )
 
 

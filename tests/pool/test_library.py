@@ -18,6 +18,7 @@ from poolbook import (
     ConfigError,
     EvaluationError,
     Expr,
+    Log,
     LogClosed,
     LogError,
     Pool,
@@ -26,6 +27,7 @@ from poolbook import (
     SubmitWarning,
     UnknownThingError,
 )
+from poolbook.adapters.library.log_base import JobId
 from poolbook.adapters.stores.log_paths import WriterLock
 
 from ..together import together
@@ -414,4 +416,20 @@ def test_the_results_of_commands_are_returned_for_ranges_of_jobs() -> None:
             {**expected_result, "first": 0, "last": 1},
             {**expected_result, "first": 3, "last": 4},
         ]
-        assert pool.hold(7) == [{**expected_result, "cluster": 7, "result": "not found", "first": 0, "last": -1}]
+
+
+@pytest.mark.parametrize("action", ["hold", "release", "remove", "vacate", "suspend", "resume", "edit"])
+@pytest.mark.parametrize(("jobs", "message"), [([7], "cluster 7"), (["1.0", "1.5"], "job 1.5"), ([(2, 0)], "job 2.0")])
+def test_an_action_on_an_unknown_job_raises_and_changes_nothing(action: str, jobs: list[JobId], message: str) -> None:
+    with Pool.open(user="alice") as pool:
+        pool.submit({"executable": "/bin/x"}, count=5)
+        position = pool.state.position
+        with pytest.raises(UnknownThingError, match=f"{message} is not in the queue"):
+            getattr(pool, action)(*jobs)
+        assert pool.state.position == position
+
+
+@pytest.mark.parametrize(("kind", "message"), [(Pool, "`Pool.open` opens a pool"), (Log, "`Log.open` opens a log")])
+def test_a_pool_and_a_log_are_opened_by_a_class_method(kind: type[Pool] | type[Log], message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        kind()

@@ -44,7 +44,9 @@ INSIDE = {
     "NotRecorded": "the commands print it",
     "NotRun": "the server catches it: the job is held",
     "TemplateImpossible": "the reader of submit descriptions catches it",
-    "PlayError": "`poolbook play` prints it",
+    "PlayError": "`poolbook play` prints it, and `poolbook.testing` exports it",
+    "ExpectationError": "`poolbook.testing` exports it",
+    "ScenarioFailure": "pytest prints it",
     "PluginError": "the transfer catches it: it counts as one of its failures",
     "SpoolError": "the tools print it",
     "TooLongError": "the commands print it",
@@ -102,7 +104,7 @@ def public_errors() -> dict[str, type[BaseException]]:
 
 
 def test_every_public_name_exists() -> None:
-    assert set(poolbook.__all__) == {*poolbook._LAZY, "__version__", "events"}
+    assert set(poolbook.__all__) == {*poolbook._LAZY, "__version__", "events", "results"}
     for name, module in poolbook._LAZY.items():
         kind = getattr(poolbook, name)
         if inspect.isclass(kind) and issubclass(kind, PoolbookError):
@@ -121,8 +123,9 @@ def test_names_that_are_not_public_keep_their_module() -> None:
 
 def test_the_calls_of_a_pool_are_typed_by_public_names() -> None:
     with Pool.open(user="alice") as pool:
-        outcomes = assert_type(pool.hold(7), list[poolbook.Outcome])
-        assert outcomes == [{"cluster": 7, "first": 0, "last": -1, "result": "not found", "changes": {}}]
+        pool.submit({"executable": "/bin/work"})
+        outcomes = assert_type(pool.hold(1), list[poolbook.Outcome])
+        assert outcomes == [{"cluster": 1, "first": 0, "last": 0, "result": "done", "changes": {}}]
         assert isinstance(assert_type(pool.state, poolbook.State), poolbook.State)
 
 
