@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
-from attrs import field, frozen
+from attrs import evolve, frozen
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
@@ -293,7 +293,6 @@ class OwnerDay:
     """
 
     sessions: tuple[tuple[int, int], ...]
-    _minute: int = field(default=60, repr=False)
 
     def lines(self, machine: str, *, day: int = 0) -> list[str]:
         """The lines of a scenario that starts at midnight."""
@@ -326,9 +325,7 @@ def owner_days(*, earliest: int = 8 * 60, latest: int = 18 * 60, max_sessions: i
 # -- Scenarios
 
 
-@st.composite
 def scenarios(
-    draw: DrawFn,
     *,
     machines: SearchStrategy[PoolPlan] | None = None,
     config: str | SearchStrategy[str] | None = None,
@@ -338,7 +335,7 @@ def scenarios(
     max_steps: int = 8,
     actions: SearchStrategy[str] | None = None,
     until: str = "",
-) -> str:
+) -> SearchStrategy[str]:
     """Generate scenarios for `play`, which start at midnight: machines, their owners' days, submissions and actions.
 
     :param machines: `pools`; by default up to three machines
@@ -347,20 +344,30 @@ def scenarios(
     :param actions: further steps, without times: "drain node1"
     :param until: when it ends, instead of after the last day
     """
-    plan = draw(machines or pools())
-    policy = draw(st.just(config) if isinstance(config, str) else config or configurations())
-    lines = ["start 2026-11-02 00:00", f"until {until or f'{days}d'}", *PoolPlan(plan.machines, policy).lines]
+    policies = st.just(config) if isinstance(config, str) else configurations() if config is None else config
+    steps = st.one_of(_submissions(users), _job_actions(), *([] if actions is None else [actions]))
+    dated = st.lists(st.tuples(st.integers(0, days * 1440 - 1), steps), max_size=max_steps)
+    return _scenario(machines or pools(), policies, owners or owner_days(), days, dated, until)
+
+
+@st.composite
+def _scenario(
+    draw: DrawFn,
+    machines: SearchStrategy[PoolPlan],
+    policies: SearchStrategy[str],
+    owners: SearchStrategy[OwnerDay],
+    days: int,
+    steps: SearchStrategy[list[tuple[int, str]]],
+    until: str,
+) -> str:
+    plan = draw(machines)
+    lines = ["start 2026-11-02 00:00", f"until {until or f'{days}d'}", *evolve(plan, config=draw(policies)).lines]
     for machine in plan.machines:
         for day in range(days):
-            lines += draw(owners or owner_days()).lines(machine.name, day=day)
-    steps = st.tuples(st.integers(0, days * 1440 - 1), st.one_of(_submissions(users), _job_actions(), *_some(actions)))
-    for minute, step in sorted(draw(st.lists(steps, max_size=max_steps)), key=lambda each: each[0]):
+            lines += draw(owners).lines(machine.name, day=day)
+    for minute, step in sorted(draw(steps), key=lambda each: each[0]):
         lines.append(f"at {_clock(minute // 1440, minute % 1440)} {step}")
     return "\n".join(lines) + "\n"
-
-
-def _some(actions: SearchStrategy[str] | None) -> list[SearchStrategy[str]]:
-    return [] if actions is None else [actions]
 
 
 def _submissions(users: Sequence[str]) -> SearchStrategy[str]:
