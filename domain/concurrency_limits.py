@@ -30,9 +30,9 @@ DEFAULT: Final = "CONCURRENCY_LIMIT_DEFAULT"
 OF_SET: Final = "CONCURRENCY_LIMIT_DEFAULT_"
 """This prefix and the name of a set: the maximum of each of its members without a ``<NAME>_LIMIT``."""
 
-_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?", re.ASCII)
-_NUMBER: Final = re.compile(r"\s*([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,9}))?", re.ASCII)
-_INFINITE: Final = re.compile(r"\s*\+?inf", re.ASCII | re.IGNORECASE)
+_NAME: Final = r"(?a)[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)?"
+_NUMBER: Final = r"(?a)\s*([+-]?)(\d*)\.?(\d*)(?:[eE]([+-]?\d{1,9}))?"
+_INFINITE: Final = r"(?ai)\s*\+?inf"
 _LARGEST: Final = 300
 """Numbers of 10 to this power or more count as infinite."""
 
@@ -51,7 +51,7 @@ def split_limits(text: str) -> list[str]:
 
 def is_valid(limit: str) -> bool:
     """Return True if an item of such a list is valid: a name, which a number of units may follow (xsw:2)."""
-    return _NAME.fullmatch(limit.partition(":")[0]) is not None
+    return re.fullmatch(_NAME, limit.partition(":")[0]) is not None
 
 
 @lru_cache(maxsize=20_000)
@@ -61,7 +61,7 @@ def requested_amounts(text: str) -> tuple[RequestedAmount, ...]:
     amounts: dict[str, Amount] = {}
     for limit in split_limits(text.lower()):
         name, _, number = limit.partition(":")
-        if _NAME.fullmatch(name):
+        if re.fullmatch(_NAME, name):
             amount = parse_amount(number, up=True)
             amounts[name] = amounts.get(name, 0) + (amount if amount > 0 else PARTS_PER_UNIT)
     return tuple([RequestedAmount(*item) for item in amounts.items()])
@@ -72,9 +72,9 @@ def parse_amount(text: str, up: bool = False) -> Amount:
 
     :param up: round fractions of a part up instead of down
     """
-    if _INFINITE.match(text):
+    if re.match(_INFINITE, text):
         return inf
-    sign, integer, fraction, exponent = _NUMBER.match(text).groups("")  # type: ignore[union-attr]
+    sign, integer, fraction, exponent = re.match(_NUMBER, text).groups("")  # type: ignore[union-attr]
     digits, power = int(f"0{integer}{fraction}"), int(exponent or 0) - len(fraction) + _DIGITS
     if digits and power + len(integer + fraction) > _LARGEST:
         units: Amount = inf
@@ -104,8 +104,8 @@ def is_limit_setting(setting: str) -> bool:
         return True
     of_set = setting.removeprefix(OF_SET)
     if of_set != setting:
-        return _NAME.fullmatch(of_set) is not None and "." not in of_set
-    return setting.endswith(SUFFIX) and _NAME.fullmatch(setting.removesuffix(SUFFIX)) is not None
+        return re.fullmatch(_NAME, of_set) is not None and "." not in of_set
+    return setting.endswith(SUFFIX) and re.fullmatch(_NAME, setting.removesuffix(SUFFIX)) is not None
 
 
 def to_units(parts: Amount) -> float:

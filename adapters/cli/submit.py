@@ -41,8 +41,8 @@ POOL_OPTIONS = ("name", "pool", "remote", "address")
 """Options that name a schedd or pool; it must be this one."""
 SUBMIT = command_table("submit")
 STANDARD_INPUT: Final = "-"
-_NAME = re.compile(r"[\w./]+", re.ASCII)
-_QUEUE = re.compile(r"\s*(?:queue|itera?t?e?)(?=\s|$)", re.IGNORECASE)
+_NAME = r"(?a)[\w./]+"
+_QUEUE = r"(?i)\s*(?:queue|itera?t?e?)(?=\s|$)"
 
 
 def submit(argv: Sequence[str]) -> int:
@@ -150,7 +150,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
     for word in arguments.words:
         name, equals, value = word.partition("=")
         if equals and name and "/" not in name:
-            if not _NAME.fullmatch(name.strip()):
+            if not re.fullmatch(_NAME, name.strip()):
                 message = f"condor_submit: invalid attribute name '{name}' for attrib=value assigment\n"
                 fix = f"'{name}' is not a valid name; use MY.{name} for an attribute"
                 raise UsageError(f"{word}: {fix}", tool_message=message)
@@ -183,7 +183,7 @@ def description_of(arguments: Arguments) -> SubmitDescription:
         folder=os.getcwd(),
         macros=macros,
         append=[
-            *(line for line in arguments.values("append") if not _QUEUE.match(line)),
+            *(line for line in arguments.values("append") if not re.match(_QUEUE, line)),
             *_batch_name_lines(arguments),
             *(interactive_lines(text) if interactive else ()),
         ],
@@ -208,8 +208,8 @@ def _text_of(name: str) -> str:
 
 
 def _queue_statement(arguments: Arguments) -> str | None:
-    given_options = list(arguments.all_given("queue", "iterate", "table", "append"))
-    given_options = [option for option in given_options if option.name != "append" or _QUEUE.match(option.values[0])]
+    options = arguments.all_given("queue", "iterate", "table", "append")
+    given_options = [option for option in options if option.name != "append" or re.match(_QUEUE, option.values[0])]
     if len(given_options) > 1:
         message = "condor_submit: only one -queue command allowed\n"
         raise UsageError("use only one of -queue, -iterate, -table and -append 'queue ...', once", tool_message=message)
@@ -353,7 +353,7 @@ def _submit_terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
         return SubmitTerms(1, {name: own.get(name, host_name()) for name in DOMAINS})
 
 
-_PLACE = re.compile(r"( was unused by condor_submit)(?:, line \d+)?\. Is it a typo\?.*")
+_PLACE = r"( was unused by condor_submit)(?:, line \d+)?\. Is it a typo\?.*"
 """The position of an unused line in a submit file, and the similar names."""
 
 
@@ -400,7 +400,7 @@ def _submit_as_tool(arguments: Arguments) -> int:
 
 def _without_place(line: str) -> str:
     """Return a warning without the line number and the similar names, which condor_submit does not print."""
-    return _PLACE.sub(r"\1. Is it a typo?", line)
+    return re.sub(_PLACE, r"\1. Is it a typo?", line)
 
 
 def submitted_by_tool(path: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-_TOKENS = re.compile(r"[^' \t\n\r]+|'(?:[^']|'')*+'|[ \t\n\r]+")
+_TOKENS = r"[^' \t\n\r]+|'(?:[^']|'')*+'|[ \t\n\r]+"
 
 
 class QuotingError(ValueError):
@@ -22,7 +22,7 @@ def split(text: str) -> list[str]:
     arguments: list[str] = []
     current: list[str] = []
     end = 0
-    for token in _TOKENS.finditer(text):
+    for token in re.finditer(_TOKENS, text):
         if token.start() != end:
             break
         end = token.end()
@@ -135,10 +135,10 @@ def _compile_patterns(patterns: Iterable[str]) -> re.Pattern[str] | None:
     return re.compile(rf"(?:{'|'.join(regexes)})\Z", re.IGNORECASE | re.DOTALL) if regexes else None
 
 
-_SECRET_NAME = re.compile("token|secret|passw|passphrase|credential|api_?key|private_?key|access_?key", re.IGNORECASE)
+_SECRET_NAME = "(?i)token|secret|passw|passphrase|credential|api_?key|private_?key|access_?key"
 
 
 def unlisted_secrets(pattern_list: str, variables: Iterable[str]) -> list[str]:
     """Return the variables whose names suggest secrets, except those that the list contains literally."""
     listed = {word.lower() for word in re.split(r"[,;\s]+", pattern_list)}
-    return sorted(name for name in variables if _SECRET_NAME.search(name) and name.lower() not in listed)
+    return sorted(name for name in variables if re.search(_SECRET_NAME, name) and name.lower() not in listed)

@@ -131,13 +131,13 @@ def _check_functions(functions: Mapping[str, Callable[..., Any]]) -> None:
     for name, function in functions.items():
         if lower(name) in FUNCTIONS:
             raise ValueError(f"{name} is a built-in ClassAd function; choose another name")
-        if not _NAME.fullmatch(name):
+        if not re.fullmatch(_NAME, name):
             raise ValueError(f"{name!r} is not a function name; use letters, digits and _")
         if not callable(function):
             raise TypeError(f"the function {name} is not callable: {function!r}")
 
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 
 
 class Randomness:

@@ -14,8 +14,8 @@ from .tree import ListValue
 from .values import ERROR, UNDEFINED, from_bytes, lower, to_bytes
 
 # In HTCondor's version of the library, unlike the Python binding's, these escapes are errors, and {,n} is literal text.
-_INVALID_ESCAPES = re.compile(rb"(?:[^\\]|\\[^uULlF])*+\\[uULlF]", re.DOTALL)
-_UPPER_BOUND_ONLY = re.compile(rb"\\.|\{(?=,[0-9]+\})", re.DOTALL)
+_INVALID_ESCAPES = rb"(?s)(?:[^\\]|\\[^uULlF])*+\\[uULlF]"
+_UPPER_BOUND_ONLY = rb"(?s)\\.|\{(?=,[0-9]+\})"
 
 
 @lru_cache(maxsize=1000)
@@ -24,10 +24,10 @@ def _compile(pattern: str, options: str) -> Any:
     import pcre2
 
     data = to_bytes(pattern)
-    if b"\\" in data and _INVALID_ESCAPES.match(data):
+    if b"\\" in data and re.match(_INVALID_ESCAPES, data):
         return None
     if b"{," in data:
-        data = _UPPER_BOUND_ONLY.sub(lambda match: rb"\{" if match[0] == b"{" else match[0], data)
+        data = re.sub(_UPPER_BOUND_ONLY, lambda match: rb"\{" if match[0] == b"{" else match[0], data)
     if "U" in options:
         data = b"(?U)" + data
     flags = 0
@@ -201,14 +201,14 @@ def substitute(env: Environment, pattern: str, text: str, replacement: str, opti
     return from_bytes(b"".join(parts))
 
 
-_GROUP = re.compile(rb"\\([0-9])")
+_GROUP = rb"\\([0-9])"
 
 
 def _expand(template: bytes, match: Any) -> bytes | None:
     """Replace ``\\0`` to ``\\9`` in the template; return None for a group after the last one that matched."""
     groups = match.groups()
     last = max((n for n, group in enumerate(groups, 1) if group is not None), default=0)
-    parts = _GROUP.split(template)
+    parts = re.split(_GROUP, template)
     for index in range(1, len(parts), 2):
         number = int(parts[index])
         if number > last:

@@ -26,6 +26,9 @@ _SAMPLES: Final[tuple[Any, ...]] = (
     UNDEFINED, ERROR, True, False, 0, 1, -1, 0.0, -0.0, 1.0, -1.0, "", "a", AbsTime(1), RelTime(1.0),
 )  # fmt: skip
 _ALL_SAMPLES: Final[Values] = frozenset(range(len(_SAMPLES)))
+TRUTH_OPERATORS: Final = frozenset({"&&", "||", "==", "!=", "<", "<=", ">", ">="})
+_TRUTH_VALUES: Final[Values] = frozenset(range(4))
+"""The results of these operators on unknown operands, which every submission needs; to compute them is slow."""
 _ONLY_ERROR: Final[Values] = frozenset({_SAMPLES.index(ERROR)})
 _TYPE_DESCRIPTIONS: Final[dict[type, str]] = {
     bool: "a boolean", int: "a number", float: "a number", str: "a string", AbsTime: "a time", RelTime: "a time",
@@ -110,6 +113,8 @@ def _possible_values(expression: Expression) -> Values:
     match bare:
         case Unary(op=op):
             return _union(_operator_results(op, value) for value in operands[0])
+        case Binary(op=op) if op in TRUTH_OPERATORS and operands == [_ALL_SAMPLES, _ALL_SAMPLES]:
+            return _TRUTH_VALUES
         case Binary(op=op) if operands:
             return _union(_operator_results(op, *pair) for pair in product(*operands))
         case Conditional() | Call() if operands:

@@ -219,7 +219,7 @@ _COMPOSED_DIRECTIVES = {
     "X": "%H:%M:%S",
     "+": "%a %b %e %H:%M:%S %Y",
 }
-_DIRECTIVE = re.compile(r"%([_\-0^#+]*)([0-9]*)([EO]?)(.)", re.DOTALL)
+_DIRECTIVE = r"(?s)%([_\-0^#+]*)([0-9]*)([EO]?)(.)"
 
 
 def format_time(pattern: str, fields: Calendar, epoch: int, zone: str) -> str:
@@ -255,7 +255,7 @@ def format_time(pattern: str, fields: Calendar, epoch: int, zone: str) -> str:
             text = "-" + text[1:].rjust(min_width - 1, "0") if negative else text.rjust(min_width, pad)
         return text
 
-    return from_bytes(to_bytes(_DIRECTIVE.sub(directive, pattern)))
+    return from_bytes(to_bytes(re.sub(_DIRECTIVE, directive, pattern)))
 
 
 def _field(code: str, fields: Calendar, epoch: int, zone: str) -> tuple[str, str, int] | None:

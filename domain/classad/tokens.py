@@ -55,8 +55,8 @@ KEYWORDS = {"true": Literal(True), "false": Literal(False), "undefined": Literal
 # Nodes are immutable, so all expressions share one node for each small number.
 SMALL_INTEGERS = {str(number): Literal(number) for number in range(1025)}
 _PLAIN_INTEGER = re.compile(r"[1-9][0-9]{0,17}|0")
-_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]+")
-_HEXADECIMAL_REAL = re.compile(r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?")
+_HEXADECIMAL = r"0[xX][0-9a-fA-F]+"
+_HEXADECIMAL_REAL = r"0[xX][0-9a-fA-F]+\.[0-9]+(?:[eE][+-]?[0-9]+)?"
 _REAL = re.compile(r"(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 
 
@@ -79,10 +79,10 @@ def parse_number(token: str) -> Literal:
     digits = token[1:] if negative else token
     if digits[:2] in ("0x", "0X"):
         # Old ClassAds reject hexadecimal integers. With a point, it is a real; after a minus, HTCondor reads only 0.
-        if _HEXADECIMAL_REAL.fullmatch(digits):
+        if re.fullmatch(_HEXADECIMAL_REAL, digits):
             number = strtod(token)
             return Literal(0.0 if number is None else number)
-        if negative and _HEXADECIMAL.fullmatch(digits):
+        if negative and re.fullmatch(_HEXADECIMAL, digits):
             return Literal(0)
         raise UnreadableToken("ClassAds in HTCondor have no hexadecimal numbers")
     if digits.isdigit():
@@ -131,12 +131,12 @@ def is_closed(token: str, old: bool) -> bool:
 _ESCAPES = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
 }  # fmt: skip
-_ESCAPE = re.compile(r"\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)", re.DOTALL)
+_ESCAPE = r"(?s)\\([0-3][0-7]{0,2}|[4-7][0-7]?|.)"
 
 
 def resolve_escapes(text: str) -> str:
     """Resolve the escapes in a string; octal escapes become bytes. Raise UnreadableToken for a zero byte."""
-    if _ESCAPE.search(text) is None:
+    if re.search(_ESCAPE, text) is None:
         return text
     has_high_bytes = False
 
@@ -151,6 +151,6 @@ def resolve_escapes(text: str) -> str:
             return chr(byte) if byte < 128 else chr(0xDC00 + byte)
         return _ESCAPES.get(code, code)
 
-    result = _ESCAPE.sub(replace_escape, text)
+    result = re.sub(_ESCAPE, replace_escape, text)
     # Several octal escapes may together form one UTF-8 character.
     return from_bytes(to_bytes(result)) if has_high_bytes else result

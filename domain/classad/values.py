@@ -136,17 +136,16 @@ def low32(number: int) -> int:
     return ((number + (1 << 31)) & 0xFFFFFFFF) - (1 << 31)
 
 
-_STRTOD = re.compile(
-    r"[ \t\n\v\f\r]*([+-]?)(?:(0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?)"
+_STRTOD = (
+    r"(?i)[ \t\n\v\f\r]*([+-]?)(?:(0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)(?:[pP][+-]?[0-9]+)?)"
     r"|((?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)"
-    r"|(inf(?:inity)?)|(nan(?:\([A-Za-z0-9_]*\))?))",
-    re.IGNORECASE,
+    r"|(inf(?:inity)?)|(nan(?:\([A-Za-z0-9_]*\))?))"
 )
 
 
 def strtod(text: str) -> float | None:
     """Return the number at the beginning of a string, like C's strtod, or None if there is none."""
-    match = _STRTOD.match(text)
+    match = re.match(_STRTOD, text)
     if match is None:
         return None
     sign, hexadecimal, decimal, infinite, _nan = match.groups()

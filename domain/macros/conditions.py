@@ -13,10 +13,8 @@ from .macro_errors import MacroError
 from .macros import VALID_NAME, Macros
 
 _KEYWORD = re.compile(r"(if|elif|else|endif)(?:\s+(.*))?", re.IGNORECASE | re.DOTALL)
-_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
-_VERSION = re.compile(
-    r"version\s*(==|!=|>=|<=|=|>|<)\s*[vV]?([0-9]{1,6})\.([0-9]{1,6})(?:\.([0-9]{1,6}))?", re.IGNORECASE
-)
+_NUMBER = r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_VERSION = r"(?i)version\s*(==|!=|>=|<=|=|>|<)\s*[vV]?([0-9]{1,6})\.([0-9]{1,6})(?:\.([0-9]{1,6}))?"
 _VERSION_NUMBERS = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})")
 _BOOLEANS = {"true": True, "yes": True, "t": True, "false": False, "no": False, "f": False}
 _COMPARE = {
@@ -105,13 +103,13 @@ class Conditions:
         return value != negated
 
     def _evaluate_simple(self, text: str) -> bool | None:
-        if _NUMBER.fullmatch(text):
+        if re.fullmatch(_NUMBER, text):
             return float(text) != 0
         if text.lower() in _BOOLEANS:
             return _BOOLEANS[text.lower()]
         if re.match(r"defined(?!\S)", text, re.IGNORECASE):
             return self._is_defined(text[len("defined") :].strip())
-        version = _VERSION.fullmatch(text)
+        version = re.fullmatch(_VERSION, text)
         if version is not None and self._version is not None:
             own = [int(part) for part in self._version.groups()]
             compared = [int(part or default) for part, default in zip(version.groups()[1:], own, strict=True)]
@@ -121,6 +119,6 @@ class Conditions:
     def _is_defined(self, name: str) -> bool | None:
         if not name:
             return False
-        if _NUMBER.fullmatch(name) or name.lower() in ("true", "false"):
+        if re.fullmatch(_NUMBER, name) or name.lower() in ("true", "false"):
             return True
         return bool(self._macros.lookup(name)) if VALID_NAME.fullmatch(name) else None

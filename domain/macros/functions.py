@@ -16,11 +16,11 @@ from ..classad.syntax import parse_old_value
 from .macro_errors import MacroError
 from .macros import OPEN_MARK, Function, Macros, TemplateImpossible
 
-_DIGITS = re.compile(r"\s*([+-]?)0*([0-9]+)\s*")
+_DIGITS = r"\s*([+-]?)0*([0-9]+)\s*"
 _MAX_INTEGER = (1 << 63) - 1
-_INTEGER_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?(?:l|ll)?[dixXou][^%]*")
-_REAL_FORMAT = re.compile(r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?[aAeEfFgG][^%]*")
-_STRING_FORMAT = re.compile(r"[^%]*%(-?)([0-9]{0,3})(?:\.([0-9]{1,3}))?s[^%]*")
+_INTEGER_FORMAT = r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?(?:l|ll)?[dixXou][^%]*"
+_REAL_FORMAT = r"[^%]*%([-+ 0#]*)([0-9]{0,3})(?:\.([0-9]{1,3}))?[aAeEfFgG][^%]*"
+_STRING_FORMAT = r"[^%]*%(-?)([0-9]{0,3})(?:\.([0-9]{1,3}))?s[^%]*"
 
 
 def _arguments(body: str) -> list[str]:
@@ -47,7 +47,7 @@ def evaluate_text(text: str, macros: Macros | None = None) -> object:
 def evaluate_integer(text: str, macros: Macros | None = None) -> int | None:
     """Return the integer that a text evaluates to. Reals are truncated, booleans become 0 and 1, and integers that
     exceed 64 bits become the nearest 64-bit integer."""
-    if (digits := _DIGITS.fullmatch(text)) is not None:
+    if (digits := re.fullmatch(_DIGITS, text)) is not None:
         size = min(int(digits[2][:20]), _MAX_INTEGER)
         return -size if digits[1] == "-" else size
     value = evaluate_text(text, macros)
@@ -63,7 +63,7 @@ def _int(macros: Macros, function: str, body: str) -> str:
     number = evaluate_integer(_resolve(macros, argument), macros)
     if number is None:
         raise _error(function, body, "the first argument must be an integer or an integer expression")
-    if comma and not _INTEGER_FORMAT.fullmatch(pattern):
+    if comma and not re.fullmatch(_INTEGER_FORMAT, pattern):
         raise _error(function, body, "the format must be one for integers, such as %03d")
     return re.sub("l+(?=[dixXou])", "", pattern) % number if pattern else str(number)
 
@@ -73,7 +73,7 @@ def _real(macros: Macros, function: str, body: str) -> str:
     value = evaluate_text(_resolve(macros, argument), macros)
     if not isinstance(value, (bool, int, float)):
         raise _error(function, body, "the first argument must be a number or a numeric expression")
-    if comma and not _REAL_FORMAT.fullmatch(pattern):
+    if comma and not re.fullmatch(_REAL_FORMAT, pattern):
         raise _error(function, body, "the format must be one for reals, such as %.2f")
     if not pattern:
         return f"{float(value):.16G}"
@@ -85,7 +85,7 @@ def _string(macros: Macros, function: str, body: str) -> str:
     argument, comma, pattern = body.partition(",")
     text = _resolve(macros, argument)
     value = evaluate_text(text, macros)
-    if comma and not _STRING_FORMAT.fullmatch(pattern):
+    if comma and not re.fullmatch(_STRING_FORMAT, pattern):
         raise _error(function, body, "the format must be one for strings, such as %-10s")
     text = value if isinstance(value, str) else text
     return pattern % text if pattern else text

@@ -48,8 +48,8 @@ DELAY_IF_PAST: Final = 2 * MINUTE
 """The delay in seconds after which HTCondor's access point starts a job whose next start time is already past."""
 YEARS_SEARCHED: Final = 12
 """How many years to search for a matching day: 29 February may not occur for eight years."""
-_INVALID = re.compile(r"[^0-9,\-./* ]")
-_NUMBER = re.compile(r"\s*([+-]?[0-9]+)")
+_INVALID = r"[^0-9,\-./* ]"
+_NUMBER = r"\s*([+-]?[0-9]+)"
 
 
 class InvalidCronTab(ValueError):
@@ -131,9 +131,8 @@ def parse_crontab(texts: tuple[str | None, ...]) -> CronTab:
     :raises InvalidCronTab: if a text contains an invalid character or lists no value
     """
     specified = [(field, text) for field, text in zip(FIELDS, texts, strict=True) if text is not None]
-    invalid = [
-        f"Invalid parameter value '{text}' for {field.attribute}" for field, text in specified if _INVALID.search(text)
-    ]
+    wrong = [(field, text) for field, text in specified if re.search(_INVALID, text)]
+    invalid = [f"Invalid parameter value '{text}' for {field.attribute}" for field, text in wrong]
     if invalid:
         raise InvalidCronTab("".join(invalid))
     values, errors = [], []
@@ -178,5 +177,5 @@ def _range_of(field: Field, text: str) -> range:
 
 def _leading_number(text: str) -> int:
     """Return the number at the start of a text, or 0, like C's atoi."""
-    match = _NUMBER.match(text)
+    match = re.match(_NUMBER, text)
     return int(match[1]) if match else 0

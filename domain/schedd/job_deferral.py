@@ -206,10 +206,10 @@ def clock_clauses(requirements: str) -> tuple[Expression, ...]:
     if "time" not in requirements.lower():
         return ()
     condition = parse_cached(requirements)
-    return () if condition is None else tuple(part for part in clauses(condition) if _CLOCK.search(str(part)))
+    return () if condition is None else tuple(part for part in clauses(condition) if re.search(_CLOCK, str(part)))
 
 
-_CLOCK: Final = re.compile(r"time\(\)|currenttime", re.IGNORECASE)
+_CLOCK: Final = r"(?i)time\(\)|currenttime"
 
 
 def attributes_read_by_time(requirements: str, ad: ClassAd) -> Iterable[str]:

@@ -85,9 +85,9 @@ def record_evaluations(draft: Draft[AccessPoint], applied: AppliedTransform, pre
     return tuple(position for position in positions if position)
 
 
-_HEADER = re.compile(r"(name|requirements|universe|transform)(?:\s+(?![=:])(.*)|\s*)", re.IGNORECASE | re.DOTALL)
-_ASSIGNMENT = re.compile(r"([A-Za-z0-9_./+]+)\s*(@=|\+=|=)\s*(.*)", re.DOTALL)
-_ATTRIBUTE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_HEADER = r"(?is)(name|requirements|universe|transform)(?:\s+(?![=:])(.*)|\s*)"
+_ASSIGNMENT = r"(?s)([A-Za-z0-9_./+]+)\s*(@=|\+=|=)\s*(.*)"
+_ATTRIBUTE = r"(?a)[A-Za-z_][A-Za-z0-9_]*"
 _VERSION: Final = "25.14.1"
 PREDEFINED_MACROS: Final[Mapping[str, str]] = {
     "isclusterad": "0",
@@ -111,12 +111,12 @@ def read_transform(name: str, text: str) -> Transform:
             tag = "" if line == tag else tag
             lines.append(line)
             continue
-        assignment = _ASSIGNMENT.fullmatch(line)
+        assignment = re.fullmatch(_ASSIGNMENT, line)
         if assignment is not None:
             tag = f"@{assignment[3]}" if assignment[2] == "@=" else ""
             lines.append(line)
             continue
-        match = _HEADER.fullmatch(line)
+        match = re.fullmatch(_HEADER, line)
         if match is None:
             lines.append(line)
         elif match[1].lower() == "transform":
@@ -190,7 +190,7 @@ def apply_transform(
         for line in lines:
             if conditions.process(line, 0) or not conditions.selected:
                 continue
-            assignment = _ASSIGNMENT.fullmatch(line)
+            assignment = re.fullmatch(_ASSIGNMENT, line)
             if assignment is None:
                 _statement(line, _StatementTarget(job, macros, context, applied, record))
             else:
@@ -256,7 +256,7 @@ def _evaluation(purpose: str, parsed: Expression, value: object, job: SubmittedJ
 
 def _set(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
     parsed = _parse(text)
-    if parsed is None or not _ATTRIBUTE.fullmatch(name):
+    if parsed is None or not re.fullmatch(_ATTRIBUTE, name):
         step.applied.skipped.append(f"SET {name} {text}: this is not an expression")
     else:
         step.job.set(name, parsed)
@@ -285,7 +285,7 @@ def _evaluate_statement(step: _StatementTarget, keyword: str, name: str, text: s
 
 def _evalset(step: _StatementTarget, name: str, flags: str | None, text: str) -> None:
     value = _evaluate_statement(step, "EVALSET", name, text)
-    if value is not None and _ATTRIBUTE.fullmatch(name):
+    if value is not None and re.fullmatch(_ATTRIBUTE, name):
         step.job.set(name, as_expression(value))
 
 
@@ -308,7 +308,7 @@ def _for_each(
         matches = {each: first_match(name, each, flags) for each in step.job.visible_attributes()}
         names = {each: _fill_groups(new, groups) for each, groups in matches.items() if groups}
     for old_name, new_name in sorted(names.items()):
-        if new_name and not _ATTRIBUTE.fullmatch(new_name):
+        if new_name and not re.fullmatch(_ATTRIBUTE, new_name):
             step.applied.skipped.append(f"{keyword} {old_name} {new_name}: this is not an attribute name")
         else:
             apply_to(old_name, new_name)
@@ -353,7 +353,7 @@ def transform_problems(transform: Transform) -> Iterator[str]:
     """Yield the problems that a transform has for every job: lines that are not statements, invalid expressions."""
     tag = ""
     for line in transform.lines:
-        assignment = _ASSIGNMENT.fullmatch(line)
+        assignment = re.fullmatch(_ASSIGNMENT, line)
         if tag:
             tag = "" if line == tag else tag
         elif assignment is not None:

@@ -135,13 +135,11 @@ class SubmitPolicy(Struct, frozen=True):
 
 
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
-_MAKES_NAMES = re.compile(
-    r"\b(?:eval|unparse|evalineachcontext|countmatches|unresolved)\s*\(|\w\$\(|\)\w|\(MY\.\$\(", re.I
-)
-_PATTERN_STATEMENT = re.compile(r"^\s*(?:COPY|RENAME|DELETE)\s+/", re.IGNORECASE | re.MULTILINE)
-_PLAIN_STRING = re.compile(r"\"[^\"]*\"")
-_CALLS_RANDOM = re.compile(r"\brandom\s*\(", re.IGNORECASE)
-_SCOPED_NAME = re.compile(r'"(?:[^"\\]|\\.)*"|\b(JOB|SCHEDD)(\s*\.)', re.IGNORECASE)
+_MAKES_NAMES = r"(?i)\b(?:eval|unparse|evalineachcontext|countmatches|unresolved)\s*\(|\w\$\(|\)\w|\(MY\.\$\("
+_PATTERN_STATEMENT = r"(?im)^\s*(?:COPY|RENAME|DELETE)\s+/"
+_PLAIN_STRING = r"\"[^\"]*\""
+_CALLS_RANDOM = r"(?i)\brandom\s*\("
+_SCOPED_NAME = r'(?i)"(?:[^"\\]|\\.)*"|\b(JOB|SCHEDD)(\s*\.)'
 
 
 def submit_policy(settings: Mapping[str, str]) -> SubmitPolicy:
@@ -180,9 +178,9 @@ def _policy(settings: tuple[tuple[str, str], ...]) -> SubmitPolicy:
 def _names_read(texts: Mapping[str, str]) -> NamesRead:
     text = "\n".join(texts.values())
     names = frozenset(word.lower() for word in _WORD.findall(text))
-    if _CALLS_RANDOM.search(text):
+    if re.search(_CALLS_RANDOM, text):
         names |= {"procid"}
-    return NamesRead(names, bool(_MAKES_NAMES.search(text) or _PATTERN_STATEMENT.search(text)))
+    return NamesRead(names, bool(re.search(_MAKES_NAMES, text) or re.search(_PATTERN_STATEMENT, text)))
 
 
 _NO_NAMES: Final = NamesRead(frozenset(), False)
@@ -205,7 +203,7 @@ def _replace_scopes(text: str) -> str:
             return match[0]
         return ("TARGET" if match[1].upper() == "JOB" else "MY") + match[2]
 
-    return _SCOPED_NAME.sub(scope, text)
+    return re.sub(_SCOPED_NAME, scope, text)
 
 
 # One job
@@ -421,9 +419,9 @@ def _attributes_read(read: NamesRead, ad: Ad, columns: Columns) -> frozenset[str
     pending = [name for name in names if name in texts]
     while pending:
         for text in dict.fromkeys(texts[pending.pop()]):
-            if text.isdecimal() or _PLAIN_STRING.fullmatch(text):
+            if text.isdecimal() or re.fullmatch(_PLAIN_STRING, text):
                 continue
-            if _MAKES_NAMES.search(text):
+            if re.search(_MAKES_NAMES, text):
                 return everything
             new_words = {word.lower() for word in _WORD.findall(text)} - names
             names |= new_words

@@ -102,7 +102,7 @@ _BY_REASON = {
     "NumVacates": "NumVacatesByReason",
     "NumVacatesPreExecution": "NumVacatesByReasonPreExecution",
 }
-_COUNT = re.compile(r"(\w+) = (\d{1,18})", re.ASCII)
+_COUNT = r"(?a)(\w+) = (\d{1,18})"
 
 
 class _Attributes:
@@ -134,7 +134,7 @@ class _Attributes:
         protocol."""
         self.increase(name, times)
         by_reason = _BY_REASON[name]
-        counts = {key: int(number) for key, number in _COUNT.findall(self.text(by_reason))}
+        counts = {key: int(number) for key, number in re.findall(_COUNT, self.text(by_reason))}
         reason = code_name(parse_int(code))
         for key in (reason, f"{reason}{protocol}") if protocol else (reason,):
             counts[key] = counts.get(key, 0) + times
@@ -289,7 +289,7 @@ def _fold_transfer_end(job: _Attributes, event: JobTransferEnded) -> None:
         if not event.failed:
             changes["CheckpointNumber"] = str(int(job.text("CheckpointNumber", "-1") or -1) + 1)
         return
-    before = dict(_COUNT.findall(job.text(f"Transfer{long}Stats")))
+    before = dict(re.findall(_COUNT, job.text(f"Transfer{long}Stats")))
     transfers = [(_name_part(protocol), size, files) for protocol, _, files, size in event.urls]
     transfers.append(("Cedar", event.size, event.files))
     counts = {f"{protocol}SizeBytes": size for protocol, size, _ in transfers}
@@ -303,11 +303,11 @@ def _fold_transfer_end(job: _Attributes, event: JobTransferEnded) -> None:
 
 def _name_part(protocol: str) -> str:
     """Return a protocol in the format in which it starts an attribute's name."""
-    part = _NOT_IN_NAMES.sub("_", protocol.upper())
+    part = re.sub(_NOT_IN_NAMES, "_", protocol.upper())
     return part if part[:1].isalpha() else f"_{part}"
 
 
-_NOT_IN_NAMES = re.compile(r"\W", re.ASCII)
+_NOT_IN_NAMES = r"(?a)\W"
 
 
 def _counts_ad(counts: list[tuple[str, int]]) -> str:

@@ -19,7 +19,7 @@ from ..names import NEGOTIATOR
 NEGOTIATORS: Final = "NEGOTIATORS"
 """The setting with the names of a pool's negotiators, unless NEGOTIATOR is the only one."""
 CONSTRAINT: Final = "NEGOTIATOR_SLOT_CONSTRAINT"
-_NAME: Final = re.compile(r"NEGOTIATOR(_[A-Z0-9_]+)?", re.ASCII)
+_NAME: Final = r"(?a)NEGOTIATOR(_[A-Z0-9_]+)?"
 
 
 def negotiator_names(settings: Mapping[str, str]) -> tuple[str, ...]:
@@ -59,7 +59,7 @@ def name_in_events(name: str) -> str:
 
 def is_negotiator_name(text: str) -> bool:
     """Return True if the text is a valid name of a negotiator: NEGOTIATOR, or NEGOTIATOR_ and a suffix."""
-    return _NAME.fullmatch(text) is not None
+    return re.fullmatch(_NAME, text) is not None
 
 
 def split_prefix(name: str) -> tuple[str, str]:

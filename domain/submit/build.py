@@ -28,7 +28,7 @@ from .sections import FIRST, LAST, MIDDLE, forced_section
 from .submit_commands import BASE_AD
 from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles
 
-_SPECIAL_CHARACTER = re.compile(r"[^A-Za-z0-9_./:=+,@%^~\-\n ]")
+_SPECIAL_CHARACTER = r"[^A-Za-z0-9_./:=+,@%^~\-\n ]"
 _IRREGULAR_BLANKS = ("  ", " \n", "\n ", "\n\n")
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SPELLINGS = {
@@ -245,7 +245,7 @@ class Builder:
 def _is_plain(column: Column) -> bool:
     text = "\n".join(["", *column, ""])
     blanks = any(blank in text for blank in _IRREGULAR_BLANKS)
-    return not blanks and _SPECIAL_CHARACTER.search(text) is None and "/dev/null" not in column
+    return not blanks and re.search(_SPECIAL_CHARACTER, text) is None and "/dev/null" not in column
 
 
 def _run_section(section: Section, job: SubmitJob, previous_ad: Mapping[str, str]) -> dict[str, str]:

@@ -33,9 +33,9 @@ MAX_JOBS = 5_000_000
 
 _STATEMENT = re.compile(r"(?:queue(?=\s|$)|iter(?:a(?:te?)?)?(?=\s|$))\s*(.*)", re.IGNORECASE | re.DOTALL)
 _KEYWORD = re.compile(r"(?<![^\s(])(in|from|matching)(?=[\s(])\s*", re.IGNORECASE)
-_QUALIFIER = re.compile(r"(?:(files|dirs|any)(?=[\s(])\s*|(table)(?=[\s(]))", re.IGNORECASE)
-_SLICE = re.compile(r"\[\s*([+-]?[0-9]{1,9})?\s*(?::\s*([+-]?[0-9]{1,9})?\s*(?::\s*([+-]?[0-9]{1,9})?\s*)?)?\]\s*")
-_VARIABLES_REVERSED = re.compile(r"(?:[0-9]++(?=[A-Za-z_])|[A-Za-z_.,\s])*+")
+_QUALIFIER = r"(?i)(?:(files|dirs|any)(?=[\s(])\s*|(table)(?=[\s(]))"
+_SLICE = r"\[\s*([+-]?[0-9]{1,9})?\s*(?::\s*([+-]?[0-9]{1,9})?\s*(?::\s*([+-]?[0-9]{1,9})?\s*)?)?\]\s*"
+_VARIABLES_REVERSED = r"(?:[0-9]++(?=[A-Za-z_])|[A-Za-z_.,\s])*+"
 
 # The words after `matching` that determine which paths match (see SubmitFiles.glob).
 _PATH_KINDS: dict[str, bool | None] = {"files": False, "dirs": True, "any": None}
@@ -81,7 +81,7 @@ def parse_queue(text: str, line: int | None, sources: ItemSources) -> QueueItems
     if keyword is None:
         return QueueItems(_parse_count(text, line), (), (), (0,))
     prefix, remaining = text[: keyword.start()].rstrip(), text[keyword.end() :]
-    length = _VARIABLES_REVERSED.match(prefix[::-1]).end()  # type: ignore[union-attr]
+    length = re.match(_VARIABLES_REVERSED, prefix[::-1]).end()  # type: ignore[union-attr]
     names = [name for name in SEPARATORS.split(prefix[len(prefix) - length :]) if name]
     count = _parse_count(prefix[: len(prefix) - length], line)
     for name in names:
@@ -124,7 +124,7 @@ class _Qualifiers(Struct, frozen=True):
 def _parse_qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifiers, str]:
     qualifiers = _Qualifiers()
     while True:
-        if (word := _QUALIFIER.match(text)) is not None:
+        if (word := re.match(_QUALIFIER, text)) is not None:
             qualifier, text = word[0].strip().lower(), text[word.end() :]
             if how == "from" and qualifier == "table":
                 options, text = _split_bracket(text, line)
@@ -136,7 +136,7 @@ def _parse_qualifiers(how: str, text: str, line: int | None) -> tuple[_Qualifier
                     f"'{qualifier}' is not allowed after '{how}'; it belongs after {_ALLOWED_AFTER[qualifier]}", line
                 )
         elif text.startswith("["):
-            slice_match = _SLICE.match(text)
+            slice_match = re.match(_SLICE, text)
             if slice_match is None:
                 raise SubmitError("invalid slice; write [start:end:step], where each part is an optional integer", line)
             start, end, step = (int(part) if part else None for part in slice_match.groups())

@@ -227,14 +227,14 @@ def shortest_tails(paths: dict[int, str]) -> dict[int, str]:
     return names
 
 
-_ALIAS = re.compile(r"[?&]alias=([^&>]+)")
-_ADDRESS = re.compile(r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>")
+_ALIAS = r"[?&]alias=([^&>]+)"
+_ADDRESS = r"<\[?([^?>\]]*?)\]?(?::\d+)?(?:\?[^>]*)?>"
 
 
 def host_of(address: str) -> str:
     """Return the host of a daemon's address: its name if the address contains one, else its IP address."""
-    alias = _ALIAS.search(address)
+    alias = re.search(_ALIAS, address)
     if alias:
         return alias[1]
-    match = _ADDRESS.search(address)
+    match = re.search(_ADDRESS, address)
     return match[1] if match else address.strip()

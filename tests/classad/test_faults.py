@@ -7,7 +7,9 @@ from hypothesis import given
 
 from poolbook.domain.classad import ERROR, ClassAd, ClassAdSyntaxError, EvaluationError, parse
 from poolbook.domain.classad.function_registry import FUNCTIONS
-from poolbook.domain.classad.syntax_errors import describe_type, explain_error, find_error
+from poolbook.domain.classad.operators import BINARY
+from poolbook.domain.classad.syntax_errors import TRUTH_OPERATORS, describe_type, explain_error, find_error
+from poolbook.domain.classad.values import UNDEFINED, AbsTime, RelTime
 
 from ..together import together
 from . import corpus, oracle, pools, strategies
@@ -133,3 +135,10 @@ def test_the_message_about_a_wrong_call_names_the_rule_and_the_fix(text: str, wh
 )
 def test_a_wrong_call_that_may_not_decide_is_not_an_error_of_the_expression(text: str) -> None:
     assert find_error(parse(text)) is None
+
+
+@pytest.mark.parametrize("operator", sorted(TRUTH_OPERATORS))
+def test_a_truth_operator_yields_true_false_undefined_or_error_and_nothing_else(operator: str) -> None:
+    values = (UNDEFINED, ERROR, True, False, 0, 1, -1.0, "", "a", AbsTime(1), RelTime(1.0))
+    results = {str(BINARY[operator](left, right)) for left in values for right in values}
+    assert results == {"True", "False", "undefined", "error"}
