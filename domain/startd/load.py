@@ -120,6 +120,9 @@ def _slot_loads(state: ExecutionPoint, machine: str, readings: Readings, caches:
     if shares is None or shares.position != state.position or shares.readings is not readings:
         slots = state.machines[machine].slots.values() if machine in state.machines else ()
         cached_slots = _cached_slots(slots, {} if shares is None else shares.slots)
+        if shares is not None and shares.readings is readings and cached_slots == shares.slots:
+            shares = cache[machine] = shares._replace(position=state.position)
+            return shares  # most events change no slot's load
         ordered = [cached.slot for cached in sorted(cached_slots.values(), key=lambda cached: cached.order)]
         owner_load = max(0.0, readings.load - readings.pool_load)
         owner = divide_owner_load(owner_load, ordered, state.dialect.shares_load_by_cores)
