@@ -299,7 +299,9 @@ def _are_irregular(prefixes: tuple[str, ...]) -> bool:
 def _banner_attributes(mark: str) -> dict[str, str]:
     """Return the attributes in a line ``*** ...``. A word without a value is the type of an epoch ad."""
     words = mark.split(" ")
-    if len(words) % 3 == 1 and set(words[2::3]) == {"="}:  # the schedd's format: *** Name = value Name = value
+    if (
+        len(words) % 3 == 1 and words[2::3].count("=") == len(words) // 3
+    ):  # the schedd's format: *** Name = value Name = value
         values = [unquoted(value) if value[:1] == '"' else value for value in words[3::3]]
         return dict(zip(words[1::3], values, strict=True))
     head_facts = {name: unquoted(value) for name, value in _NAME_AND_VALUE.findall(mark)}

@@ -137,38 +137,36 @@ def _indexed(prefix: str) -> str:
     return name if name in _INDEXED else ""
 
 
-_HEAD_LINE: Final = f"{HEAD}%s{BETWEEN}%s".__mod__
-
-
 def group_ads(ads: Sequence[KeptAd]) -> list[AdGroup]:
     """Group the ads by their attributes.
 
     Splitting each line after its name would take most of an import's time. So similar ads are collected first, and then
     compared column by column.
     """
-    alike: dict[tuple[int, int, str, str, str], tuple[list[int], list[list[str]]]] = {}
+    alike: dict[tuple[int, tuple[str, ...], str, str, str], tuple[list[int], list[list[str]]]] = {}
     for number, ad in enumerate(ads):
         lines = ad.text.split("\n")
         own_lines = len(lines)
-        lines += map(_HEAD_LINE, ad.head.items())
         look = (
             own_lines,
-            len(lines),
+            tuple(ad.head),
             lines[own_lines // 4][:8],
             lines[own_lines // 2][:8],
             lines[own_lines * 3 // 4][:8],
         )
         members, rows = alike.setdefault(look, ([], []))
         members.append(number)
+        lines += ad.head.values()
         rows.append(lines)
     groups = []
-    for (own_lines, *_), (members, rows) in alike.items():
-        prefixes = tuple(map(_prefix, rows[0]))
-        columns = _columns(prefixes, rows)
+    for (own_lines, names, *_), (members, rows) in alike.items():
+        own = tuple(map(_prefix, rows[0][:own_lines]))
+        heads = tuple(f"{HEAD}{name}{BETWEEN}" for name in names)
+        columns = _columns(own, rows)
         if columns is not None:
-            groups.append(AdGroup(prefixes, own_lines, members, columns))
+            groups.append(AdGroup(own + heads, own_lines, members, columns))
         else:
-            groups += _split_groups(own_lines, members, rows)
+            groups += _split_groups(own_lines, heads, members, rows)
     return groups
 
 
@@ -180,34 +178,39 @@ def _prefix(line: str) -> str:
 def _columns(
     prefixes: Sequence[str], rows: Sequence[list[str]], same_prefixes: bool = False
 ) -> list[PackedColumn] | None:
-    """Return the columns of lines, or None if a line does not begin with its column's prefix.
+    """Return the columns of lines, or None if a line does not begin with its column's prefix. The columns after the
+    last prefix are the values in the heads.
 
     :param same_prefixes: whether all lines are known to begin with their prefixes
     """
-    count = len(rows)
+    count, own_lines = len(rows), len(prefixes)
     columns = []
-    for prefix, lines in zip(prefixes, zip(*rows, strict=True), strict=True):
-        first = lines[0]
+    for place, lines in enumerate(zip(*rows, strict=True)):
+        first, prefix = lines[0], prefixes[place] if place < own_lines else ""
         if first == lines[-1] and lines.count(first) == count:
             columns.append(PackedColumn(first[len(prefix) :], True))
             continue
         text = "\n" + "\n".join(lines)
         values = text.replace("\n" + prefix, "\n") if prefix else text
-        if not same_prefixes and (not prefix or len(text) - len(values) != count * len(prefix)):
+        if place < own_lines and not same_prefixes and (not prefix or len(text) - len(values) != count * len(prefix)):
             return None
         columns.append(PackedColumn(values[1:], False))
     return columns
 
 
-def _split_groups(own_lines: int, members: Sequence[int], rows: Sequence[list[str]]) -> Iterator[AdGroup]:
+def _split_groups(
+    own_lines: int, heads: tuple[str, ...], members: Sequence[int], rows: Sequence[list[str]]
+) -> Iterator[AdGroup]:
     groups: dict[tuple[str, ...], tuple[list[int], list[list[str]]]] = {}
     for member, lines in zip(members, rows, strict=True):
         prefixes = next((p for p in groups if "" not in p and all(map(str.startswith, lines, p))), None)
-        group = groups.setdefault(prefixes or tuple(map(_prefix, lines)), ([], []))
+        group = groups.setdefault(prefixes or tuple(map(_prefix, lines[:own_lines])), ([], []))
         group[0].append(member)
         group[1].append(lines)
     for prefixes, (member_numbers, lines_of) in groups.items():
-        yield AdGroup(prefixes, own_lines, member_numbers, _columns(prefixes, lines_of, same_prefixes=True) or [])
+        yield AdGroup(
+            prefixes + heads, own_lines, member_numbers, _columns(prefixes, lines_of, same_prefixes=True) or []
+        )
 
 
 def _compress(head: dict[str, Any], columns: Sequence[PackedColumn]) -> bytes:
