@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .adapters.library.read_only_log import Log
     from .adapters.machine.execution.client import SupervisorError
     from .adapters.runtime.log_verification import Verification
+    from .adapters.runtime.segments import ParallelReplayError
     from .domain.classad import ClassAdSyntaxError, EvaluationError
     from .domain.config import ConfigError, ConfigWarning
     from .domain.decision.draft import Refusal
@@ -63,6 +64,7 @@ _LAZY = {
     "LogUnavailable": ".domain.ports.log",
     "NotKnown": ".replay.forensics.daemon_tables",
     "Outcome": ".adapters.library.embedded_pool",
+    "ParallelReplayError": ".adapters.runtime.segments",
     "Pool": ".adapters.library.embedded_pool",
     "PoolbookError": ".domain.errors",
     "Refusal": ".domain.decision.draft",
@@ -103,6 +105,7 @@ __all__ = [
     "LogUnavailable",
     "NotKnown",
     "Outcome",
+    "ParallelReplayError",
     "Pool",
     "PoolbookError",
     "Refusal",

@@ -65,14 +65,41 @@ class RecheckedCycles:
     def sound(self) -> bool:
         return not self.differing and not self.stopped
 
+    def add(self, later: RecheckedCycles) -> None:
+        """Add the result of the next part of the log."""
+        self.taken, self.others = self.taken + later.taken, self.others + later.others
+        self.differing, self.polls = self.differing + later.differing, self.polls + later.polls
+        self.differences = [*self.differences, *later.differences][:MOST]
+        self.stopped = later.stopped
 
-def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | None = None) -> RecheckedCycles:
-    """Repeat each cycle of a whole log. This never raises an error, whatever the events contain.
 
-    :param events: all of the log's events, in order, each with its position
+@define
+class LastCycle:
+    """The facts about the previous cycles that a repetition needs."""
+
+    offset: int | None = None  #: the UTC offset of the last cycle that records one, in seconds
+    rules: int | None = None  #: its rules; None: the rules of the settings in force
+    corrected: bool = False  #: whether the state differs from the logged one, because a repeated cycle did
+
+    def note(self, cycle: e.CycleHeld) -> None:
+        self.offset, self.rules = cycle.offset, cycle.rules
+
+
+def recheck(
+    events: Iterable[e.LoggedEvent],
+    tell: Callable[[int, int], None] | None = None,
+    state: State | None = None,
+    last_cycle: LastCycle | None = None,
+) -> RecheckedCycles:
+    """Repeat each cycle of a log, or of a part of it that begins with a stimulus. This never raises an error, whatever
+    the events contain.
+
+    :param events: the events, in order, each with its position
     :param tell: called after each cycle with its position and the number of repeated cycles
+    :param state: the state before these events (None: they begin the log); it is changed
+    :param last_cycle: the last cycle before these events; it is changed
     """
-    result, state, zones = RecheckedCycles(), State(), _Zones()
+    result, state, last_cycle = RecheckedCycles(), state or State(), last_cycle or LastCycle()
     for _, members in groupby(events, lambda event: event[1].stimulus):
         group = list(members)
         try:
@@ -81,7 +108,7 @@ def recheck(events: Iterable[e.LoggedEvent], tell: Callable[[int, int], None] | 
             fold(group[:begin], state)
             remaining: Sequence[e.LoggedEvent] = group[begin:]
             if remaining:
-                remaining = _repeat_group(result, state, remaining, zones)
+                remaining = _repeat_group(result, state, remaining, last_cycle)
                 if tell is not None:
                     tell(remaining[0][0], result.taken)
             fold(remaining, state)
@@ -155,31 +182,27 @@ def _begin_position(group: Sequence[e.LoggedEvent]) -> int:
     return next(place for place, (_, event) in enumerate(group) if isinstance(event, kinds))
 
 
-@define
-class _Zones:
-    """The UTC offset of the last cycle that records one, and its rules (None: the rules of the settings in force)."""
-
-    offset: int | None = None
-    rules: int | None = None
-
-
 def _repeat_group(
-    rechecked: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], zones: _Zones
+    rechecked: RecheckedCycles, state: State, group: Sequence[e.LoggedEvent], last_cycle: LastCycle
 ) -> Sequence[e.LoggedEvent]:
     """Repeat a cycle on the state before it, and compare the two. Return the events to fold."""
     position, first_event = group[0]
     cycles = [(place, event) for place, event in group if isinstance(event, e.CycleHeld)]
     logged = cycles[0][1] if cycles else None
     if logged is not None:
-        position, zones.offset, zones.rules = cycles[0][0], logged.offset, logged.rules
-    if zones.rules is not None and zones.rules - OF_GROUPS * settings_of(state, Caches()).tree.has_groups not in _RULES:
+        position = cycles[0][0]
+        last_cycle.note(logged)
+    if (
+        last_cycle.rules is not None
+        and last_cycle.rules - OF_GROUPS * settings_of(state, Caches()).tree.has_groups not in _RULES
+    ):
         rechecked.others += logged is not None
         return group
     rechecked.taken += 1
     repeated = None
     try:
         negotiator = _negotiator_of(group)
-        repeated = repeat_cycle(state, first_event.at, first_event.stimulus, zones.offset or 0, negotiator)
+        repeated = repeat_cycle(state, first_event.at, first_event.stimulus, last_cycle.offset or 0, negotiator)
     except Exception as error:
         differences: Iterator[Difference] = iter([("the cycle", "was held", _failure_text(error))])
     else:
@@ -187,7 +210,7 @@ def _repeat_group(
             rechecked.taken, rechecked.others = rechecked.taken - 1, rechecked.others + 1
             return group
         differences = _cycle_differences(
-            group, logged, repeated, recorded=logged is not None or zones.offset is not None
+            group, logged, repeated, recorded=logged is not None or last_cycle.offset is not None
         )
     first_difference = next(differences, None)
     if first_difference is not None:
@@ -197,6 +220,7 @@ def _repeat_group(
     if logged.matches != repeated.held.matches:
         return group
     expected = replace(logged, unmatched=repeated.held.unmatched)
+    last_cycle.corrected |= expected != logged
     return [(place, expected if event is logged else event) for place, event in group]
 
 

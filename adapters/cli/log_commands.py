@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ...replay.listing import members as listing
 from ...replay.narration.formatting import counted, instant
-from ..condor_tools.options import ToolError, UsageError, command_table, parse
+from ..condor_tools.options import ToolError, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, as_one_line, print_colored, width_of, wrap_text
 from ..stores.location import safe_url
 from .common import selected_log, suggested_commands
@@ -141,7 +141,8 @@ def verify(argv: Sequence[str]) -> int:
         if progress.is_due():
             progress.show_text(f"{taken_rows} cycles repeated, up to event {position} of {last}")
 
-    verification = Queries(url).verify(arguments.has("decisions"), tell)
+    workers, scheduler = last_number(VERIFY, arguments, "workers", least=1) or 0, arguments.value("scheduler")
+    verification = Queries(url).verify(arguments.has("decisions"), tell, workers, scheduler)
     progress.end()
     if verification.unreadable:
         print(f"poolbook: {verification.unreadable}", file=sys.stderr)

@@ -15,10 +15,13 @@ from datetime import UTC
 from functools import wraps
 from itertools import islice
 from threading import RLock
-from typing import Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ...domain.events import Event
 from ...domain.ports.log import EventStore, LogClosed
+
+if TYPE_CHECKING:
+    from ..runtime.snapshot import PastSnapshots
 
 R = TypeVar("R")
 C = TypeVar("C", bound=type)
@@ -132,6 +135,18 @@ class LogQueries(ABC):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @property
+    def event_store(self) -> EventStore:
+        """Return the store of the log's events, which the functions of `poolbook.replay` read."""
+        return self._log
+
+    @property
+    def snapshots(self) -> PastSnapshots | None:
+        """Return the snapshots of the pool's state in the past; None for a log that has no URL."""
+        from ..runtime.snapshot import PastSnapshots
+
+        return PastSnapshots(self._url) if self._url else None
 
     @property
     def id(self) -> str:

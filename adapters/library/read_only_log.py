@@ -7,23 +7,27 @@ answers as the commands `q`, `status`, `history`, `userprio`, `usage`, `why`, `v
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from threading import Event as Signal
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ...domain.events import Event
 from ...domain.negotiator.accounting import Standing
 from ...domain.ports.log import EventStore as Store
 from ...domain.ports.log import LogClosed, LogError
+from ...domain.state.state import State
 from ...projections.imported_ads import Spent
 from ...replay.audit_result import Audit
 from ...replay.forensics.imported_log import is_imported
 from ..runtime.log_verification import Verification
 from ..runtime.queries import Queries
+from ..runtime.segments import Workers, map_log
 from ..stores.location import safe_url
 from ..stores.opening import open_log
 from .log_base import CallLock, LogQueries, serialized
 from .python_values import pauses, plain_ads, polls
+
+R = TypeVar("R")
 
 
 @serialized("close", "follow")
@@ -140,15 +144,40 @@ class Log(LogQueries):
         with self._queries() as queries:
             return queries.usage(by)
 
-    def verify(self, decisions: bool = False) -> Verification:
+    def verify(self, decisions: bool = False, *, workers: int = 0, scheduler: str = "") -> Verification:
         """Check that the log is unaltered and, if Poolbook wrote it, that every transition is legal.
 
         >>> log.verify().sound
         True
 
         :param decisions: also repeat the decisions of every negotiation cycle, and compare the results with the log
+        :param workers: the number of processes that check parts of the log in parallel, with Dask; 0: this one
+        :param scheduler: the address of a Dask scheduler whose workers do this instead
+        :raises ParallelReplayError: Dask is not installed, or the scheduler does not answer
         """
-        return self._queries().verify(decisions)
+        return self._queries().verify(decisions, workers=workers, scheduler=scheduler)
+
+    def map_segments(
+        self, function: Callable[[State, Iterator[tuple[int, Event]]], R], *, workers: int = 0, scheduler: str = ""
+    ) -> list[R]:
+        """Divide a pool's own log into segments of about 50,000 events, and return the value of a function for each
+        segment, in order. The segments do not depend on the number of workers.
+
+        >>> def count_ends(state, segment):
+        ...     return sum(isinstance(event, events.JobExited) for position, event in segment)
+        >>> sum(log.map_segments(count_ends))
+        2
+
+        :param function: gets the state before a segment, which it may change, and its events with their positions
+        :param workers: the number of processes, started with Dask; 0: this one
+        :param scheduler: the address of a Dask scheduler whose workers call the function instead; they must be able to
+            read the log at its URL
+        :raises LogError: the log was imported
+        :raises ParallelReplayError: Dask is not installed, or the scheduler does not answer
+        """
+        if is_imported(self._log):
+            raise LogError(f"{safe_url(self.url)} was imported, so it has no states; use `poolbook.replay.Replay`")
+        return map_log(self._log, self.url, function, Workers(workers, scheduler))
 
     def audit(self) -> Audit:
         """Audit the log: check its events against the rules, and compare its sources. Each finding contains its file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Executor
 from contextlib import closing
 
 from attrs import Factory, define
@@ -51,10 +52,17 @@ class Verification:
         return not self.seal and self.verdict.sound and (self.decisions is None or self.decisions.sound)
 
 
-def verify_log(url: str, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
+def verify_log(
+    url: str,
+    decisions: bool = False,
+    tell: Callable[[int, int, int], None] | None = None,
+    executor: Executor | None = None,
+) -> Verification:
     """Recompute the seal of the log at `url`, and check its events if they are a pool's own; with `decisions`, also
     repeat every negotiation cycle. `tell` is called after each cycle with its position, the number of cycles, and the
-    log's end. Raise `LogError` if the log does not exist, or cannot be read although its seal is intact."""
+    log's end. With an executor (`segments.executor_of`), its workers repeat the cycles of the log's segments, and one
+    of them checks the events meanwhile; the result is the same. Raise `LogError` if the log does not exist, or cannot
+    be read although its seal is intact."""
     verification = Verification(seal=verify_seal(url))
     try:
         with closing(_open_unchecked(url)) as log:
@@ -63,17 +71,31 @@ def verify_log(url: str, decisions: bool = False, tell: Callable[[int, int, int]
             if verification.imported:
                 verification.verdict.events = log.head.position
                 return verification
-            verification.verdict.violations = list(validate(log.read(), verification.verdict))
-            if decisions:
-                last = log.head.position
-                verification.decisions = recheck(
-                    log.read(), None if tell is None else lambda position, taken: tell(position, taken, last)
-                )
+            last = log.head.position
+            tell_position = None if tell is None else lambda position, taken: tell(position, taken, last)
+            if executor is None:
+                verification.verdict = _checked_events(url, last)
+                if decisions:
+                    verification.decisions = recheck(log.read(), tell_position)
+            else:
+                verdict = executor.submit(_checked_events, url, last)
+                if decisions:
+                    from .segments import recheck_in_parallel
+
+                    verification.decisions = recheck_in_parallel(log, url, executor, tell_position)
+                verification.verdict = verdict.result()
     except (LogError, *ERRORS_FROM_ALTERED_DATA) as error:
         if not verification.seal:
             raise
         verification.unreadable = str(error) if isinstance(error, LogError) else "no rule can judge its altered events"
     return verification
+
+
+def _checked_events(url: str, last: int) -> ValidationResult:
+    verdict = ValidationResult()
+    with closing(_open_unchecked(url)) as log:
+        verdict.violations = list(validate(log.read(limit=last), verdict))
+    return verdict
 
 
 def audit_log(url: str) -> Audit:

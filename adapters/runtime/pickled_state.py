@@ -11,7 +11,7 @@ from ...domain.state.caches import ChangeLog
 from ...domain.state.state import State
 from ...domain.state_machines.dialects import Dialect, dialect_named
 
-_CLASSES: Final = frozenset(f"poolbook.domain.{package}" for package in ("events", "state", "state_machines"))
+_CLASSES: Final = frozenset(f"poolbook.domain.{package}" for package in ("events", "names", "state", "state_machines"))
 _OTHERS: Final = {
     ("array", "_array_reconstructor"),
     ("array", "array"),

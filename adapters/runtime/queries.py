@@ -385,11 +385,24 @@ class Queries:
         next_cycle, pool = NextCycle(self.log.read), self.views.pool().name
         return lambda cluster, proc: analyze_rejection(events(cluster), cluster, proc, next_cycle)._replace(pool=pool)
 
-    def verify(self, decisions: bool = False, tell: Callable[[int, int, int], None] | None = None) -> Verification:
-        """Check the seal and every event: see ``log_verification.verified``."""
+    def verify(
+        self,
+        decisions: bool = False,
+        tell: Callable[[int, int, int], None] | None = None,
+        workers: int = 0,
+        scheduler: str = "",
+    ) -> Verification:
+        """Check the seal and every event: see ``log_verification.verify_log``. With a number of workers, or the address
+        of a Dask scheduler, processes check parts of the log in parallel. Raise `ParallelReplayError` if they cannot be
+        used."""
         from .log_verification import verify_log
 
-        return verify_log(self.url, decisions, tell)
+        if not (workers or scheduler):
+            return verify_log(self.url, decisions, tell)
+        from .segments import Workers, executor_of
+
+        with executor_of(Workers(workers, scheduler)) as executor:
+            return verify_log(self.url, decisions, tell, executor)
 
     def audit(self) -> Audit:
         """Check the log and compare its sources: see ``log_verification.audited``."""

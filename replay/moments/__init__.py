@@ -1,0 +1,1 @@
+"""Go to any moment of a log, and compare two logs."""
