@@ -54,7 +54,7 @@ OF_IMPORTS = (
     "audit/test_honest_recordings.py", "replay/test_row_sentences.py", "replay/test_why_cites.py",
     "replay/test_why_imported.py", "runs/test_accounts_agree.py", "runs/test_imported.py",
     "replay/test_why_answers.py", "replay/test_why_deaths.py", "replay/test_why_cluster.py",
-    "accounts/test_intervals.py",
+    "accounts/test_intervals.py", "accounts/test_account.py",
 )  # fmt: skip
 """Files whose tests read imports of the same recordings: one worker runs them, and imports each recording once."""
 

@@ -103,10 +103,17 @@ _COMMANDS_OF_COMMANDS = ("help", "man")
 
 def _completed_values() -> dict[tuple[str, str], Sequence[str]]:
     from ...domain.state_machines import DIALECTS
+    from ...replay.accounts.account import BY as ACCOUNT_KEYS
     from ...replay.usage.usage_sums import BY
 
     dialects = {(name, "dialect"): tuple(DIALECTS) for name in ("play", "run", "serve")}
-    return {("doc", ""): tuple(documentation_files()), ("completion", ""): _SHELLS, ("usage", "by"): BY, **dialects}
+    return {
+        ("doc", ""): tuple(documentation_files()),
+        ("completion", ""): _SHELLS,
+        ("usage", "by"): BY,
+        ("account", "by"): ACCOUNT_KEYS,
+        **dialects,
+    }
 
 
 def _option_patterns(tables: Sequence[ToolSyntax], files: bool) -> str:

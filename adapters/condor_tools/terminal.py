@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from io import TextIOWrapper
+from itertools import groupby
 from typing import IO
 
 NARROWEST = 40
@@ -138,6 +139,17 @@ def add_colors(text: str, roles: Roles = OUTCOMES) -> str:
     pattern = "|".join(sorted(roles, key=len, reverse=True))
     coloured_pattern = rf"(?<![\w./@-])(?:{pattern})(?![\w./@-])"
     return re.sub(coloured_pattern, lambda found: f"\x1b[{_COLOURS[roles[found[0]]]}m{found[0]}\x1b[0m", text)
+
+
+def print_chart_row(name: str, cells: str, roles: Roles) -> None:
+    """Print a row of a chart to standard output, with each character in the colour of its role."""
+    if not has_colour():
+        print(name + cells)
+        return
+    runs = ("".join(same) for _, same in groupby(cells))
+    colours = ((run, _COLOURS.get(roles.get(run[0], ""))) for run in runs)
+    painted = "".join(f"\x1b[{colour}m{run}\x1b[0m" if colour else run for run, colour in colours)
+    _write_control(escape_controls(name) + painted + "\n", sys.stdout)
 
 
 _CONTROLS = (

@@ -6,8 +6,8 @@ determines the class. A suspended job neither works nor loses work, so its time 
 
 The state is unknown while no startd recorded it: before the first record of a log that begins in the middle, in a gap,
 from a startd's last record until it starts again, and from the last event of a Poolbook log until its pool restarts.
-If no StartLog was imported, only the runs are known. A static slot exists from its first record on, a dynamic slot
-during its lifetime or, if no record shows that, during its runs. If the records of two runs on a slot overlap, the
+If no StartLog was imported, only the runs are known. A static slot then exists from its first run until its machine's
+startd starts without it, a dynamic slot during its runs. If the records of two runs on a slot overlap, the
 later run counts.
 
 The cores of a machine's slots add up to the machine's cores: a partitionable slot has only those that are left, and a
@@ -18,7 +18,7 @@ one does not use.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Final, NamedTuple
 
@@ -132,6 +132,7 @@ class _Collector:
     _first: dict[int, int] = field(factory=dict)  #: the instant of the first record of each chain of StartLogs
     _times: dict[int, int] = field(factory=dict)  #: the instant of the last record of each of these chains
     _chain_slots: dict[int, set[str]] = field(factory=dict)
+    _starts: dict[str, list[int]] = field(factory=dict)  #: when the startd of each machine started
 
     def watch(self, events: Iterable[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
         """Yield a log's events, and collect the changes that they contain."""
@@ -250,6 +251,8 @@ class _Collector:
             return
         last = self._times.get(chain, event.at)
         at = self._first[chain] = self._instant(event, chain)
+        if event.said == "began":
+            self._starts.setdefault(event.machine, []).append(at)
         for name in self._chain_slots.pop(chain, ()):
             slot = self.slots[name]
             if slot.exists:
@@ -266,14 +269,19 @@ class _Collector:
     def finish(self, runs: Iterable[JobRun]) -> dict[str, _Claim]:
         """Add the changes that the runs cause. Return the user and group of each submitter who has a group."""
         runs = [*runs, *self.external, *(_ended(run, self.last, RUNNING) for run in self._active.values())]
-        for ended in self.slots.values():
-            if ended.ended_at:
-                ended.changes.append(_Change(ended.ended_at, exists=False))
+        for known in self.slots.values():
+            if known.ended_at:
+                known.changes.append(_Change(known.ended_at, exists=False))
         self.last = max([self.last, *(run.ended for run in runs)])
+        recorded = set(self.slots)
         for run in sorted(runs, key=lambda run: (run.began, run.ended)):
             slot, end = self._slot_of_run(run), self.last if run.outcome == RUNNING else run.ended
             if slot is not None and end > run.began:
                 slot.changes += [_Change(run.began, begun=run), _Change(end, ended=run)]
+        for slot in (self.slots[name] for name in self.slots.keys() - recorded):
+            ended = max(change.at for change in slot.changes)
+            starts = (at for at in self._starts.get(slot.machine, ()) if at >= ended)
+            slot.changes.append(_Change(next(starts, EVER), exists=False))
         return {f"{run.group}.{run.user}": _Claim(run.user, run.group) for run in runs if run.group}
 
     def _slot_of_run(self, run: JobRun) -> _Slot | None:
@@ -291,6 +299,51 @@ class _Collector:
 _TAKE: Final = handlers_of(_Collector)
 
 
+class SlotTimes(NamedTuple):
+    """The slots of a log with their changes, and the runs on them, from which ``intervals`` computes the intervals."""
+
+    slots: dict[str, _Slot]
+    runs: list[JobRun]
+    last: int  #: the instant of the log's last event
+    groups: dict[str, _Claim]
+    imported: bool
+
+    def intervals(self, since: int = 0, until: int = EVER) -> Iterator[SlotInterval]:
+        """Yield the intervals of each slot between two instants, sorted by slot and time."""
+        families: dict[str, list[str]] = {}
+        for name in sorted(self.slots):
+            parsed = SlotName.parse(name)
+            parent = str(parsed.parent) if self.imported and parsed.dynamic else name
+            families.setdefault(parent if parent in families else name, []).append(name)
+        for names in families.values():
+            members = [_intervals_of(self.slots[name], self.groups, self.last) for name in names]
+            for intervals in _shared(members) if len(members) > 1 else members:
+                for piece in intervals:
+                    begin, end = max(piece.begin, since), min(piece.end, until)
+                    if begin < end:
+                        yield piece._replace(begin=begin, end=end)
+
+
+def slot_times(
+    log: EventStore,
+    watch: Callable[[Iterator[e.LoggedEvent]], Iterator[e.LoggedEvent]] = iter,
+    known_until: int = 0,
+) -> SlotTimes:
+    """Read the slots and runs of a log.
+
+    :param watch: receives the log's events, and yields them
+    :param known_until: until when the pool is known to have run, if that is later than the log's last event
+    """
+    imported = is_imported(log)
+    collector = _Collector(Sources() if imported else None)
+    runs = list(own_runs(collector.watch(watch(log.read()))))
+    if imported:
+        runs = runs_of(log).runs
+    collector.last = max(collector.last, known_until)
+    groups = collector.finish(runs)
+    return SlotTimes(collector.slots, runs, collector.last, groups, imported)
+
+
 def slot_intervals(
     log: EventStore, since: int = 0, until: int = EVER, *, known_until: int = 0
 ) -> Iterator[SlotInterval]:
@@ -301,26 +354,7 @@ def slot_intervals(
 
     :param known_until: until when the pool is known to have run, if that is later than the log's last event
     """
-    imported = is_imported(log)
-    collector = _Collector(Sources() if imported else None)
-    events = collector.watch(log.read())
-    runs = list(own_runs(events))
-    if imported:
-        runs = runs_of(log).runs
-    collector.last = max(collector.last, known_until)
-    groups = collector.finish(runs)
-    families: dict[str, list[str]] = {}
-    for name in sorted(collector.slots):
-        parsed = SlotName.parse(name)
-        parent = str(parsed.parent) if imported and parsed.dynamic else name
-        families.setdefault(parent if parent in families else name, []).append(name)
-    for names in families.values():
-        members = [_intervals_of(collector.slots[name], groups, collector.last) for name in names]
-        for intervals in _shared(members) if len(members) > 1 else members:
-            for piece in intervals:
-                begin, end = max(piece.begin, since), min(piece.end, until)
-                if begin < end:
-                    yield piece._replace(begin=begin, end=end)
+    return slot_times(log, known_until=known_until).intervals(since, until)
 
 
 def _intervals_of(slot: _Slot, groups: dict[str, _Claim], last: int) -> list[SlotInterval]:
@@ -329,7 +363,7 @@ def _intervals_of(slot: _Slot, groups: dict[str, _Claim], last: int) -> list[Slo
     exists, pair, claim, cores = False, "", _Claim(), 1.0
     active: list[JobRun] = []
     changes = sorted(slot.changes, key=lambda change: change.at)
-    for change, end in zip(changes, [*(change.at for change in changes[1:]), last], strict=True):
+    for change, end in zip(changes, [*(min(change.at, last) for change in changes[1:]), last], strict=True):
         exists = exists if change.exists is None else change.exists
         pair = pair if change.pair is None else change.pair
         claim = claim if change.claim is None else groups.get(change.claim.user, change.claim)

@@ -18,9 +18,9 @@ _OF_RUNS: Final[dict[str, Callable[[JobRun], str]]] = {
     "machine": lambda run: run.machine,
     "slot": lambda run: run.slot,
 }
-_OF_TIMES: Final[dict[str, int]] = {"day": 10, "month": 7}
+PERIODS: Final[dict[str, int]] = {"day": 10, "month": 7}
 """Calendar periods, and the length of their prefix of an ISO 8601 date."""
-BY: Final = (*_OF_RUNS, *_OF_TIMES)  #: the keys by which usage can be grouped
+BY: Final = (*_OF_RUNS, *PERIODS)  #: the keys by which usage can be grouped
 
 
 def names(run: JobRun) -> list[str]:
@@ -72,36 +72,39 @@ def sums(
     are in `zone`; a run across midnight counts in both days, but only once in the total."""
     rows: dict[tuple[str, ...], Sum] = {}
     total = Sum()
-    finest_time = max((_OF_TIMES[name] for name in groups if name in _OF_TIMES), default=0)
+    finest_time = max((PERIODS[name] for name in groups if name in PERIODS), default=0)
     for run in runs:
         is_counted = False
-        for begin, end in _window_parts(run, since, until, zone, finest_time):
-            day = _date_of(begin, zone).isoformat() if finest_time else ""
-            key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: _OF_TIMES[name]] for name in groups)
+        for begin, end in calendar_parts(run.began, run.ended, since, until, zone, finest_time):
+            day = date_of(begin, zone).isoformat() if finest_time else ""
+            key = tuple(_OF_RUNS[name](run) if name in _OF_RUNS else day[: PERIODS[name]] for name in groups)
             rows.setdefault(key, Sum()).add_run(run, begin, end)
             total.add_run(run, begin, end, is_repeated=is_counted)
             is_counted = True
     return rows, total
 
 
-def _window_parts(run: JobRun, since: int, until: int, zone: tzinfo, finest_time: int) -> Iterator[tuple[int, int]]:
-    """Yield the parts of the window that a run overlaps: the whole window, or its days or months."""
+def calendar_parts(
+    began: int, ended: int, since: int, until: int, zone: tzinfo, finest_time: int
+) -> Iterator[tuple[int, int]]:
+    """Yield the parts of the window that a run or another time span overlaps: the whole window, or its days or months
+    (according to the length of their names)."""
     if not finest_time:
         yield since, until
         return
-    begin = max(run.began, since)
+    begin = max(began, since)
     while True:
-        end = min(_next_begin(_date_of(begin, zone), finest_time, zone), until)
+        end = min(_next_begin(date_of(begin, zone), finest_time, zone), until)
         yield begin, end
-        if run.ended < end or end >= until:
+        if ended < end or end >= until:
             return
         begin = end
 
 
-def _date_of(at: int, zone: tzinfo) -> date:
+def date_of(at: int, zone: tzinfo) -> date:
     return datetime.fromtimestamp(at / SECOND, zone).date()
 
 
 def _next_begin(day: date, finest: int, zone: tzinfo) -> int:
-    next_day = day + timedelta(1) if finest == _OF_TIMES["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
+    next_day = day + timedelta(1) if finest == PERIODS["day"] else (day.replace(day=28) + timedelta(4)).replace(day=1)
     return round(datetime(next_day.year, next_day.month, next_day.day, tzinfo=zone).timestamp()) * SECOND
