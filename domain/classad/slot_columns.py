@@ -179,10 +179,15 @@ class SlotColumns:
             column.set(rows, position, kind, payload)
         self.version += 1
 
-    def extend(self, count: int) -> None:
-        """Append ``count`` slots without attributes."""
-        for column in self.columns.values():
-            column.append(self.heap, self._rows, [None] * count)
+    def extend(self, count: int, attributes: Mapping[str, Sequence[Expression | None]] = {}) -> None:
+        """Append ``count`` slots. A column in which they have the same value as all others remains a single cell."""
+        cells: dict[str, list[Cell | None]] = {}
+        for name, expressions in attributes.items():
+            key = lower(name)
+            cells[key] = [None if expression is None else (name, expression) for expression in expressions]
+            self.columns.setdefault(key, AttributeColumn(name))
+        for key, column in self.columns.items():
+            column.append(self.heap, self._rows, cells.get(key) or [None] * count)
         self._rows += count
         self._positions = None
         self.version += 1

@@ -228,8 +228,9 @@ class SlotAdTable:
             self._add(state, new_names)
         for name in (*changed, *new_names):
             self._write(state, reader, state.slots[name], with_ad=name in changed)
-        if new_names:  # by column, because that costs less
-            self._fill(state, reader, self._published_names(), new_names)
+        if new_names:
+            columns = self._columns(state, reader, self._published_names(), new_names)
+            self.table.extend(len(new_names), columns)
         if changed or new_names or state.configured != self._configured:
             self._configured = state.configured
             self.exhausted.clear()
@@ -254,7 +255,6 @@ class SlotAdTable:
         assert set(last_slots) == set(new_names), "the slots that were created last are the new ones"
         new_names[:] = last_slots
         count = len(new_names)
-        self.table.extend(count)
         for name in new_names:
             self.row_of[name] = len(self.names)
             self.names.append(name)
@@ -317,16 +317,18 @@ class SlotAdTable:
             names = sorted(name for name in pending if name in reader.ads.live or name in self._spellings)
             self._requested |= dict.fromkeys(sorted(pending))
             self._reads_rollups = self._reads_rollups or any(map(reader.ads.is_rollup_attribute, pending))
-            self._fill(state, reader, names, self.names)
+            for name, cells in self._columns(state, reader, names, self.names).items():
+                self.table.fill(name, cells)
             pending = self._references - self._requested.keys()
             if self.reads_anything:
                 pending |= (self._spellings.keys() | reader.ads.live.keys()) - self._requested.keys()
 
-    def _fill(self, state: Manager, reader: _Reader, keys: list[str], names: list[str]) -> None:
-        """Write the cells of these attributes for these slots, which are all slots or those of the last rows."""
+    def _columns(
+        self, state: Manager, reader: _Reader, keys: list[str], names: list[str]
+    ) -> dict[str, list[Expression | None]]:
+        """Return the cells of these attributes for these slots, by attribute. Clocks are written to ``_moving``."""
         moments = [(state.slots[name], reader.snapshot(state.slots[name])) for name in names] if keys else []
-        complete = len(names) == len(self.names)
-        new_cells: list[dict[str, Expression | None]] = [{} for _ in moments]
+        columns: dict[str, list[Expression | None]] = {}
         for key in keys:
             if key in _MOVING_ATTRIBUTES:
                 count = len(self.names)
@@ -335,20 +337,13 @@ class SlotAdTable:
                 continue
             if key in _CLOCKS or key in EXPECTED:
                 continue
-            cells = [reader.attribute(m, key) for slot, m in moments]
+            cells = columns[reader.spelling(key)] = [reader.attribute(m, key) for slot, m in moments]
             self._record_references(cells)
-            if complete:
-                self.table.fill(reader.spelling(key), cells)
-            else:
-                for slot_cells, cell in zip(new_cells, cells, strict=True):
-                    slot_cells[key] = cell
-        if not complete:
-            for row, slot_cells in enumerate(new_cells, len(self.names) - len(names)):
-                self.table.set_attributes(row, slot_cells)
         moving = {key: self._moving[key] for key in keys if key in self._moving}
         if moving:
             for slot, m in moments:
                 self._set_moving(reader, slot, m, self.row_of[slot.name], moving)
+        return columns
 
     def _set_moving(self, reader: _Reader, slot: Slot, m: Snapshot, row: int, moving: Mapping[str, _Moving]) -> None:
         if not moving:

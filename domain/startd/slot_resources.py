@@ -245,5 +245,4 @@ def dynamic_ad(parent: Slot, name: str, amounts: Mapping[str, int], device_attri
     ad |= device_attributes
     ad.pop("PartitionableSlot", None)
     ad |= {"Name": quoted(name), "SlotType": '"Dynamic"', "DynamicSlot": "true"}
-    ad |= {"DSlotId": SlotName.parse(name).number, "ParentSlotId": parent.ad.get("SlotID", "1")}
-    return ad
+    return ad | {"DSlotId": SlotName.parse(name).number, "ParentSlotId": parent.ad.get("SlotID", "1")}

@@ -482,9 +482,5 @@ EXPANDED = "MATCH_EXP_"
 
 def expanded_ad(ad: Mapping[str, str]) -> dict[str, str]:
     """Return the ad for a job's processes: each attribute with ``$$(...)`` has its expanded value."""
-    return {**ad, **{name.removeprefix(EXPANDED): ad[name] for name in _expanded_names(tuple(ad))}}
-
-
-@lru_cache(100)
-def _expanded_names(names: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple([name for name in names if name.startswith(EXPANDED)])
+    names = [name for name in ad if EXPANDED in name and name.startswith(EXPANDED)]
+    return {**ad, **{name.removeprefix(EXPANDED): ad[name] for name in names}}

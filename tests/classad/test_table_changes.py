@@ -56,6 +56,17 @@ def test_removal_keeps_the_order() -> None:
     assert table.matches(WILLING).tolist() == [True, True]
 
 
+def test_a_value_that_new_slots_share_with_all_others_is_stored_once() -> None:
+    table = named("a", "b")
+    table.extend(
+        2, {"Name": [parse('"c"'), parse('"d"')], "Requirements": [parse("true")] * 2, "Cpus": [parse("1"), None]}
+    )
+    assert table.columns["requirements"].common is not None
+    assert table.columns["name"].common is None
+    assert [ad.eval("Cpus") for ad in table] == [UNDEFINED, UNDEFINED, 1, UNDEFINED]
+    assert names_of(table) == [*"abcd"]
+
+
 def test_if_one_slot_is_missing_no_slot_is_removed() -> None:
     table = named(*"abc")
     with pytest.raises(KeyError):
