@@ -16,6 +16,7 @@ from tests.audit import rules_page  # noqa: E402
 from tests.beside import page as fidelity_page  # noqa: E402
 from tests.coverage import page as coverage_page  # noqa: E402
 from tests.domain import events_page  # noqa: E402
+from tests.exports import page as export_page  # noqa: E402
 from tests.front.installed import environment, install, wheel  # noqa: E402
 from tests.front.transcript import steps, type_steps, updated_page  # noqa: E402
 from tests.lifecycle import diagrams  # noqa: E402
@@ -44,6 +45,7 @@ PAGES: Mapping[str, Callable[[str], str]] = {
     "coverage": lambda page: coverage_page.page(),
     "events": lambda page: events_page.page(),
     "execution-point": policy_page.fill,
+    "export": export_page.fill,
     "fidelity": _fidelity,
     "import": rules_page.fill,
     "job-policy": hold_page.fill,

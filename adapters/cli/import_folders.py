@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import signal
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -36,6 +37,8 @@ _PROGRESS_INTERVAL = 5.0
 
 def import_folders(argv: Sequence[str]) -> int:
     arguments = parse(IMPORT, argv)
+    if len(arguments.words) == 1 and _is_exported_log(arguments.words[0]):
+        return _restore_log(arguments.words[0], arguments)
     as_json = arguments.has("json")
     line = ProgressLine(0.2, _PROGRESS_INTERVAL)
 
@@ -51,6 +54,37 @@ def import_folders(argv: Sequence[str]) -> int:
     else:
         _print_result(session.url, result)
     return 0 if result.counts else 1
+
+
+def _is_exported_log(path: str) -> bool:
+    from ..exports.restore import is_exported_log
+
+    if not os.path.isfile(path):
+        return False
+    with _report_unreadable_input(IMPORT), open(path, "rb") as file:
+        return is_exported_log(file.readline(1 << 20))
+
+
+def _restore_log(path: str, arguments: Arguments) -> int:
+    """Restore a log from an export of its events into a new log."""
+    from ..exports.restore import check_export, restore
+    from ..stores.opening import open_log
+
+    url = selected_log(arguments)
+    with _report_unreadable_input(IMPORT), open(path, "rb") as file:
+        check_export(file)
+        file.seek(0)
+        with closing(open_log(url, create=True)) as log:
+            if log.head.position:
+                raise ToolError(
+                    f"poolbook import: the log {safe_url(url)} already has events; name a new log with -log"
+                )
+            count = restore(file, log)
+    if arguments.has("json"):
+        print(json.dumps({"log": safe_url(url), "events": count}))
+    else:
+        print(f"{safe_url(url)}: {counted(count, 'event')} restored from {path}")
+    return 0
 
 
 def follow(argv: Sequence[str]) -> int:

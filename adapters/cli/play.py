@@ -29,13 +29,17 @@ def play(argv: Sequence[str]) -> int:
     dialect = arguments.value("dialect")
     if dialect and dialect not in DIALECTS:
         raise UsageError(f"poolbook play -dialect {dialect}: unknown dialect; use {' or '.join(DIALECTS)}")
-    if len(arguments.words) != 1:
-        raise UsageError("poolbook play: specify one scenario; `poolbook play -help` shows more")
+    if len(arguments.words) != (0 if arguments.has("swf") else 1):
+        raise UsageError(
+            "poolbook play: specify one scenario, or -swf with a workload; `poolbook play -help` shows more"
+        )
     from ...domain.config import ConfigError
     from ...replay.scenario import PlayError, parse_scenario
 
-    (name,) = arguments.words
+    name = arguments.value("swf") or arguments.words[0]
     text = _scenario_text(name)
+    if arguments.has("swf"):
+        text = _scenario_of_workload(name, text, arguments)
     log = _new_log(arguments)
     try:
         return _play(parse_scenario(text), name, dialect, log, arguments)
@@ -54,6 +58,18 @@ def _scenario_text(name: str) -> str:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ToolError(f"poolbook play: {name} cannot be read: {reason}") from None
+
+
+def _scenario_of_workload(name: str, text: str, arguments: Arguments) -> str:
+    from ..exports.swf import InvalidWorkload, scenario_of
+
+    slots = last_number(COMMAND, arguments, "slots", least=1)
+    if slots is None:
+        raise UsageError("poolbook play -swf: give the number of slots, for example -slots 64")
+    try:
+        return scenario_of(text, slots)
+    except InvalidWorkload as error:
+        raise ToolError(f"poolbook play: {name}: {error}") from None
 
 
 def _new_log(arguments: Arguments) -> EventStore:

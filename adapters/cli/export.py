@@ -1,0 +1,164 @@
+"""``poolbook export``: write a log in formats of other tools; ``poolbook sql``: query the views."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Final
+
+from ...replay.exports.tables import TABLES, rows_of
+from ...replay.narration.formatting import counted
+from ..condor_tools.layout import text_table
+from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
+from ..exports.tabular import FORMATS
+from ..runtime.queries import Queries
+from .common import selected_log
+from .time_window import Window, queries_at, window_of
+
+EXPORT = command_table("export")
+SQL = command_table("sql")
+OTHER_FORMATS: Final = ("swf", "ocel", "perfetto")  #: the formats that are one file
+
+
+def export(argv: Sequence[str]) -> int:
+    arguments = parse(EXPORT, argv)
+    formats = (*FORMATS, *OTHER_FORMATS)
+    if len(arguments.words) != 2 or arguments.words[0] not in formats:
+        raise UsageError(
+            f"poolbook export: specify a format ({', '.join(formats)}) and the output, for example `poolbook export "
+            "parquet pool/`"
+        )
+    format_name, output = arguments.words
+    with Queries(selected_log(arguments)) as queries:
+        window = window_of("export", arguments, "from", "to", queries.log)
+        if format_name in FORMATS:
+            _export_tables(queries, window, format_name, output, arguments)
+            return 0
+        if arguments.has("tables"):
+            raise UsageError(f"poolbook export {format_name}: -tables is only for {', '.join(FORMATS)}; omit it")
+        with _new_file(output, arguments.has("force")) as path:
+            print(f"{output}: {_write_other(format_name, queries, window, path)}")
+    return 0
+
+
+def _export_tables(queries: Queries, window: Window, format_name: str, output: str, arguments: Arguments) -> None:
+    names = arguments.value("tables", ",".join(TABLES)).split(",")
+    unknown = [name for name in names if name not in TABLES]
+    if unknown:
+        raise UsageError(f"poolbook export -tables {unknown[0]}: unknown table; use {', '.join(TABLES)}")
+    write = FORMATS[format_name]
+    if output == "-":
+        if len(names) != 1 or format_name == "parquet":
+            raise UsageError("poolbook export: `-` prints one table as csv or jsonl; name it with -tables")
+        write(names[0], rows_of(names[0], queries.log, *window), sys.stdout.buffer, queries.log.id)
+        return
+    os.makedirs(output, exist_ok=True)
+    for name in names:
+        target = os.path.join(output, f"{name}.{format_name}")
+        with _new_file(target, arguments.has("force")) as path, open(path, "wb") as file:
+            count = write(name, rows_of(name, queries.log, *window), file, queries.log.id)
+        print(f"{target}: {counted(count, 'row')}")
+
+
+def _write_other(format_name: str, queries: Queries, window: Window, path: str) -> str:
+    from ...replay.accounts.intervals import slot_intervals
+
+    if format_name == "ocel":
+        from ..exports.ocel import write_ocel
+
+        transitions = rows_of("transitions", queries.log, *window)
+        return counted(write_ocel(transitions, slot_intervals(queries.log, *window), path), "event")
+    with open(path, "wb") as file:
+        if format_name == "swf":
+            from ..exports.swf import write_swf
+
+            return counted(write_swf(queries.log, file, *window), "job")
+        from ..exports.perfetto import write_trace
+
+        return counted(write_trace(slot_intervals(queries.log, *window), file, queries.log.id), "slice")
+
+
+@contextmanager
+def _new_file(output: str, is_forced: bool) -> Iterator[str]:
+    """Give the path of a temporary file, which replaces the output at the end, unless an error occurs."""
+    if os.path.exists(output) and not is_forced:
+        raise ToolError(f"poolbook export: {output} exists; name another file, or replace it with -force")
+    path = f"{output}.new"
+    with suppress(FileNotFoundError):
+        os.unlink(path)
+    try:
+        yield path
+        os.replace(path, output)
+    except OSError as error:
+        raise ToolError(f"poolbook export: {output} cannot be written: {error.strerror}; name another file") from None
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(path)
+
+
+# -- sql ---------------------------------------------------------------------------------------------------------------
+
+
+def sql(argv: Sequence[str]) -> int:
+    import sqlite3
+
+    arguments = parse(SQL, argv)
+    if len(arguments.words) != 1:
+        raise UsageError("poolbook sql: give one statement in quotes, for example `poolbook sql 'SELECT * FROM queue'`")
+    from sqlite_utils import Database
+
+    with queries_at("sql", arguments, selected_log(arguments)) as queries:
+        connection = queries.views.connection
+        connection.execute("PRAGMA query_only = 1")
+        try:
+            rows = Database(connection).query(arguments.words[0])
+            _PRINT[next(iter(name for name in _PRINT if arguments.has(name)), "")](rows)
+        except (sqlite3.Error, ValueError) as error:
+            names = ", ".join(
+                name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")
+            )
+            raise ToolError(
+                f"poolbook sql: {error}; the views are {names}, and `SELECT * FROM documentation` lists all columns"
+            ) from None
+    return 0
+
+
+def _print_table(rows: Iterator[dict[str, object]]) -> None:
+    all_rows = list(rows)
+    if all_rows:
+        lines = text_table(list(all_rows[0]), [list(map(_cell, row.values())) for row in all_rows])
+        print("\n".join(line.rstrip("\n") for line in lines))
+
+
+def _cell(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _print_csv(rows: Iterator[dict[str, object]]) -> None:
+    writer = csv.writer(sys.stdout)
+    for number, row in enumerate(rows):
+        if not number:
+            writer.writerow(row)
+        writer.writerow(row.values())
+
+
+def _print_json(rows: Iterator[dict[str, object]]) -> None:
+    print(json.dumps(list(rows), indent=2, default=_hexadecimal))
+
+
+def _print_json_lines(rows: Iterator[dict[str, object]]) -> None:
+    for row in rows:
+        print(json.dumps(row, default=_hexadecimal))
+
+
+def _hexadecimal(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+_PRINT: Final[dict[str, Callable[[Iterator[dict[str, object]]], None]]] = {
+    "csv": _print_csv, "json": _print_json, "jsonl": _print_json_lines, "": _print_table,
+}  # fmt: skip

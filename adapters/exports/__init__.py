@@ -1,0 +1,1 @@
+"""The formats of `poolbook export`, and the import of an exported log."""
