@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 Record = dict[str, Any]
 
 _WASTE = 4 << 20  #: compact a journal that has more than this many obsolete bytes, and more than half are obsolete
+_TABLE, _OLD_CLAIMS = "claims.table", "claims"
 _SECTOR = 512  #: the length of a claim's line: a disk writes all of a sector or nothing
 _FREE = b"-"  #: the first byte of a line whose claim was released
 
@@ -46,8 +47,8 @@ class Claims:
 
     def __init__(self, folder: str) -> None:
         self.by_key = dict(_claims_of_earlier_versions(folder))
-        self._old_folder = _old_folder(folder)
-        self._file = os.open(_table(folder), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._folder = folder
+        self._file = os.open(f"{folder}/{_TABLE}", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._places: dict[str, int] = {}
         self._free_places: list[int] = []
         table = _read_table(folder)
@@ -89,7 +90,7 @@ class Claims:
             self._free_places.append(self._places.pop(key))
         elif key in self.by_key:
             with contextlib.suppress(FileNotFoundError):
-                os.unlink(f"{self._old_folder}/{key}")
+                os.unlink(f"{self._folder}/{_OLD_CLAIMS}/{key}")
         self.by_key.pop(key, None)
 
 
@@ -104,17 +105,9 @@ def parse_table(data: bytes) -> Iterator[tuple[str, ActivationClaim] | None]:
     return (_parse_line(data[place : place + _SECTOR]) for place in range(0, len(data), _SECTOR))
 
 
-def _table(folder: str) -> str:
-    return f"{folder}/claims.table"
-
-
-def _old_folder(folder: str) -> str:
-    return f"{folder}/claims"
-
-
 def _read_table(folder: str) -> bytes:
     try:
-        with open(_table(folder), "rb") as file:
+        with open(f"{folder}/{_TABLE}", "rb") as file:
             return file.read()
     except FileNotFoundError:
         return b""
@@ -137,8 +130,8 @@ def _parse_claim(text: str) -> ActivationClaim:
 
 def _claims_of_earlier_versions(folder: str) -> Iterator[tuple[str, ActivationClaim]]:
     with contextlib.suppress(FileNotFoundError):
-        for key in os.listdir(_old_folder(folder)):
-            with open(f"{_old_folder(folder)}/{key}", encoding="ascii", errors="replace") as file:
+        for key in os.listdir(f"{folder}/{_OLD_CLAIMS}"):
+            with open(f"{folder}/{_OLD_CLAIMS}/{key}", encoding="ascii", errors="replace") as file:
                 yield key, _parse_claim(file.read())
 
 
