@@ -162,7 +162,8 @@ class JobEventLogReader:
         starts = (start for start, opening in _AD_STARTS if data.find(opening, at, window) >= 0)
         other_starts = [place for start in starts if (place := data.find(start, at, window)) >= 0]
         limit = min(other_starts) + 1 if other_starts else window
-        end = _end_of_last_dots(data, at, limit)
+        dots_at, crlf_dots_at = data.rfind(b"\n...\n", at, limit), data.rfind(b"\n...\r\n", at, limit)
+        end = max(dots_at + 5 if dots_at >= 0 else 0, crlf_dots_at + 6 if crlf_dots_at >= 0 else 0)
         if not end:
             if other_starts:
                 self._read_lines(_decode_lines(data[at : limit - 1]), False, events)
@@ -297,11 +298,6 @@ class JobEventLogReader:
             return self._refuse(data, at, end, reason, events)
         self.line += data.count(b"\n", at, end)
         return end - at
-
-
-def _end_of_last_dots(data: bytes, at: int, limit: int) -> int:
-    dots_at, crlf_dots_at = data.rfind(b"\n...\n", at, limit), data.rfind(b"\n...\r\n", at, limit)
-    return max(dots_at + 5 if dots_at >= 0 else 0, crlf_dots_at + 6 if crlf_dots_at >= 0 else 0)
 
 
 def _decode_lines(data: bytes) -> str:

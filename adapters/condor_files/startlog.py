@@ -178,7 +178,11 @@ class StartLogReader(DaemonLog):
         if text.startswith(MACHINE_MESSAGES):  # can be the reason for its slots' transitions
             self._machine_reason = (self._line_time, text.removeprefix("State change: ").rstrip("."))
         elif text == GAP:
-            self._on_gap()
+            for slot in self._slots.values():
+                slot.reasons.clear()
+            gap = self._events.pop()
+            self._forget_state()
+            self._events.append(gap)
         else:
             self._handle_message(self._line, self._line_time, text.strip(), text.partition(" ")[0])
 
@@ -392,13 +396,6 @@ class StartLogReader(DaemonLog):
         if name in self._slots:
             slot, status = self._slot_named(name), message["status"] or f"signal {message['signal']}"
             self._report(slot, "starter_gone", {"starter": message["starter"], "status": status, "job": slot.job})
-
-    def _on_gap(self) -> None:
-        for slot in self._slots.values():
-            slot.reasons.clear()
-        gap = self._events.pop()
-        self._forget_state()
-        self._events.append(gap)
 
 
 _SLOT_HANDLERS: Final[Mapping[str, Callable[[StartLogReader, str, str, str], None]]] = {

@@ -205,7 +205,8 @@ class _PrintFormatReader:
         function = self._function(values.get("PRINTAS", values.get("RENDERAS", "")))
         heading = values.get("AS", source)
         form = values.get("PRINTF", "%v" if self.cut or "WIDTH" not in values or "PRINTF" in values else "")
-        given_width = _column_width(values)
+        match = re.match(r"[+-]?\d{1,5}", values.get("WIDTH", "AUTO"), re.ASCII)
+        given_width = None if match is None else max(-MAX_WIDTH, min(MAX_WIDTH, int(match[0])))
         width = None if given_width is None else (-abs(given_width) if "LEFT" in flags else given_width)
         label = heading + self.label if self.label is not None else ""
         if label and function is None:
@@ -262,11 +263,6 @@ def _split_row(
         else:
             flags_given.add(token.text)
     return line[tokens[0].at : begin_index].strip(), values, flags_given
-
-
-def _column_width(values: Mapping[str, str]) -> int | None:
-    match = re.match(r"[+-]?\d{1,5}", values.get("WIDTH", "AUTO"), re.ASCII)
-    return None if match is None else max(-MAX_WIDTH, min(MAX_WIDTH, int(match[0])))
 
 
 def _missing_value_sign(word: str, complaints: list[str]) -> str:

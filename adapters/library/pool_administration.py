@@ -226,9 +226,6 @@ class Machines:
         resources = {"Cpus": equipment.cpus, "Memory": equipment.memory}
         configuration = Configured(config, ignore_unenforced, stacklevel=4).read(resources)
         self._ask(reconfiguration(self._engine.id("reconfigure"), present, slots, configuration, equipment))
-        self._configure_sensors(configuration)
-
-    def _configure_sensors(self, configuration: Configuration) -> None:
         from ..runtime.local_world import LocalWorld
 
         world = self._engine.world

@@ -76,15 +76,12 @@ class Child:
     def _after_exit(self) -> None:
         if self._is_released:
             return
-        if self._listening and self._has_output():
+        if self._listening and select.select([self._output], [], [], 0)[0]:
             self._read()  # its own output is complete; its descendants may still hold the pipe open
         if self._incomplete_line:
             self._take_line(self._incomplete_line.decode(errors="replace"))
         self._release()
         self._ended()
-
-    def _has_output(self) -> bool:
-        return bool(select.select([self._output], [], [], 0)[0])
 
     def _release(self) -> None:
         self._is_released = True

@@ -350,15 +350,11 @@ class PoolServer:
             self._warned = False
             for request, answer in zip(requests, answers[len(stimuli) :], strict=True):
                 self._answer(request, answer)
-        self._continue_evaluation()
-        self._handle_machine_requests()
-
-    def _continue_evaluation(self) -> None:
-        """Continue evaluating jobs for a limited time, and decide a request when all its jobs are evaluated."""
         self._evaluations.evaluate_next()
         ready = self._evaluations.next_ready()
         if ready is not None:
             self._decide_alone(ready.request, ready.budget, ready)
+        self._handle_machine_requests()
 
     def _refuse(self, requests: Sequence[_PendingRequest], error: LogError) -> None:
         for request in requests:

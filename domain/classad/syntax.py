@@ -349,25 +349,14 @@ class _ExpressionParser:
             self.index += 1
             return Attribute(None, self._name("the name of an attribute"), absolute=True)
         if first == "{":
-            return self._list()
+            return ListExpression(self._members("}", ",", "a member of the list"))
         if first == "[":
             self.index += 1
             return self._ad()
         raise self._unexpected("an operand")
 
     def _call(self, name: str) -> Expression:
-        self.index += 1
-        arguments: list[Expression] = []
-        tokens = self.tokens
-        if tokens[self.index] != ")":
-            while True:
-                arguments.append(self.expression())
-                if tokens[self.index] == ")":
-                    break
-                if tokens[self.index] not in (",", ";"):
-                    raise self._unexpected("',' or ')' after an argument")
-                self.index += 1
-        self.index += 1
+        arguments = self._members(")", ",;", "an argument")
         if len(arguments) == 1 and isinstance(arguments[0], Literal):
             text = arguments[0].value
             if type(text) is str and lower(name) in _TIME_LITERALS:
@@ -375,22 +364,23 @@ class _ExpressionParser:
                 if literal is None:
                     raise _ParseFailure(f"{shorten(text)!r} is not a time for {name}", self.index - 2)
                 return TimeLiteral(*literal)
-        return Call(name, tuple(arguments))
+        return Call(name, arguments)
 
-    def _list(self) -> Expression:
+    def _members(self, end: str, separators: str, kind: str) -> tuple[Expression, ...]:
+        """Parse the separated expressions between brackets, and both brackets."""
         self.index += 1
         members: list[Expression] = []
         tokens = self.tokens
-        if tokens[self.index] != "}":
-            while True:
-                members.append(self.expression())
-                if tokens[self.index] == "}":
-                    break
-                if tokens[self.index] != ",":
-                    raise self._unexpected("',' or '}' after a member of the list")
-                self.index += 1
+        while tokens[self.index] != end or members:
+            members.append(self.expression())
+            token = tokens[self.index]
+            if token == end:
+                break
+            if not token or token not in separators:
+                raise self._unexpected(f"',' or '{end}' after {kind}")
+            self.index += 1
         self.index += 1
-        return ListExpression(tuple(members))
+        return tuple(members)
 
     def _ad(self) -> AdExpression:
         cells: dict[str, tuple[str, Expression]] = {}

@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..classad import ClassAdSyntaxError, Context, EvaluationError, Expression
+from ..classad import ClassAdSyntaxError, Expression
 from ..classad.syntax import parse_old_value
-from ..macros.functions import evaluate_integer
+from ..macros.functions import evaluate_integer, evaluate_text
 from ..macros.macro_errors import MacroError
 from ..settings_classes import values
 from .config_errors import ConfigError, SettingSource
@@ -155,7 +155,7 @@ class Configuration:
         text = self._number_text(name)
         if not text:
             return default
-        value = _evaluate(text)
+        value = evaluate_text(text)
         if not isinstance(value, (bool, int, float)):
             raise self._error(name, f"{text} is not a number; write a number or a numeric expression")
         return float(self._check_range(name, float(value)))
@@ -167,7 +167,7 @@ class Configuration:
             return default
         if text.lower() in _BOOLEANS:
             return _BOOLEANS[text.lower()]
-        value = _evaluate(text)
+        value = evaluate_text(text)
         if not isinstance(value, (bool, int, float)):
             raise self._error(name, f"{text} is neither true nor false; write one of them")
         return bool(value)
@@ -247,10 +247,3 @@ class Configuration:
             return self.get(name)
         except ConfigError:
             return self.raw_value(name) or ""
-
-
-def _evaluate(text: str) -> object:
-    try:
-        return parse_old_value(text, strict=True).evaluate(context=Context())
-    except (ClassAdSyntaxError, EvaluationError):
-        return None

@@ -18,14 +18,9 @@ _VERSION = r"(?i)version\s*(==|!=|>=|<=|=|>|<)\s*[vV]?([0-9]{1,6})\.([0-9]{1,6})
 _VERSION_NUMBERS = re.compile(r"([0-9]{1,6})\.([0-9]{1,6})\.([0-9]{1,6})")
 _BOOLEANS = {"true": True, "yes": True, "t": True, "false": False, "no": False, "f": False}
 _COMPARE = {
-    "=": operator.eq,
-    "==": operator.eq,
-    "!=": operator.ne,
-    ">=": operator.ge,
-    "<=": operator.le,
-    ">": operator.gt,
-    "<": operator.lt,
-}
+    "=": operator.eq, "==": operator.eq, "!=": operator.ne,
+    ">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operator.lt,
+}  # fmt: skip
 MAX_NESTING = 62
 
 

@@ -166,16 +166,13 @@ class _JobTable:
             if not varying:
                 kinds[rows], payloads[rows] = self._last_cell(texts)
                 continue
-            columns = self._varying_columns(cluster)
+            if self._unpacked[0] is not cluster:
+                self._unpacked = cluster, unpack(cluster.variants.chunks)
+            columns = self._unpacked[1]
             for row in rows.tolist():
                 proc = procs[row]
                 own = [columns[key][proc] if key in varying else text for key, text in zip(names, texts, strict=True)]
                 kinds[row], payloads[row] = self._last_cell(own)
-
-    def _varying_columns(self, cluster: Cluster) -> dict[str, list[str]]:
-        if self._unpacked[0] is not cluster:
-            self._unpacked = cluster, unpack(cluster.variants.chunks)
-        return self._unpacked[1]
 
     def _last_cell(self, texts: list[str]) -> Cell:
         """Return the cell of an attribute that several spellings set, where the last one wins; ignore empty texts."""

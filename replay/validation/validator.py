@@ -60,11 +60,16 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
         pool.set_current_event(position, event)
         if not is_begin and event.at != at:
             pool.report(event_name(event), "instant", f"its time is {event.at}, but {stimulus} has the time {at}")
-        _check_order(pool, event, last, at)
+        if pool.position != last + 1:
+            pool.report("log", "order", f"position {pool.position} follows {last}")
+        if event.at < at:
+            pool.report(event_name(event), "order", f"its time {event.at} is before the previous event's ({at})")
         if event.cause not in e.CAUSE_CODES:
             pool.report(event_name(event), "cause", f"{event.cause!r} is not a cause that an event may name")
-        elif event.cause in ASKED and not is_continue_signal(event):
-            pool.asked = event.cause
+        elif event.cause in ASKED:
+            # A suspended slot also continues without a request, because its job may have ended.
+            is_continued = type(event) is e.SlotTransitioned and event.cause == "continue_command"
+            pool.asked = pool.asked if is_continued else event.cause
         rule = RULES_OF.get(type(event))
         if rule is None:
             pool.event = None
@@ -84,13 +89,6 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
         _count_pool(verdict, pool, last)
 
 
-def _check_order(pool: JudgedPool, event: e.Event, last: int, at: int) -> None:
-    if pool.position != last + 1:
-        pool.report("log", "order", f"position {pool.position} follows {last}")
-    if event.at < at:
-        pool.report(event_name(event), "order", f"its time {event.at} is before the previous event's ({at})")
-
-
 def _settle(pool: JudgedPool) -> Iterator[Violation]:
     for name in pool.touched_slots:
         slot_checks.settle_slot(pool, name)
@@ -108,11 +106,6 @@ def _settle(pool: JudgedPool) -> Iterator[Violation]:
     pool.asked, pool.notes = "", {}
     pool.answered = pool.cycle = pool.matched_any = False
     return pool.take_violations()
-
-
-def is_continue_signal(event: e.Event) -> bool:
-    """Return True if a suspended slot continues, which needs no request, because its job may have ended."""
-    return type(event) is e.SlotTransitioned and event.cause == "continue_command"
 
 
 def event_name(event: e.Event) -> str:

@@ -51,7 +51,9 @@ def why_cluster(log: EventStore, cluster: int, at: int | None, zone: tzinfo) -> 
     facts = {"cluster": str(cluster), "jobs": counted(len(results.status), "job"), "counts": outcome_text([results])}
     cause, stimulus = (last_event.cause, last_event.stimulus) if last_event else ("reported", "")
     head = Sentence(last_event.at if last_event else at or 0, position, "cluster", facts, cause, stimulus)
-    first_answers = _first_job_answers(log, cluster, results, at, zone)
+    kinds = ("failed", "held", *([] if results.first_job("running") is not None else ["idle"]))
+    procs = (results.first_job(status) for status in kinds)
+    first_answers = [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
     first_lines = [job_answer.lines[0] for job_answer in first_answers]
     steps = [*_missing_records(log, events, results, at, zone), *first_lines, *_later_lines(first_answers)]
     advice = first_answers[0].lines[-1] if first_answers and first_answers[0].lines[-1].code in ADVICE else None
@@ -93,14 +95,6 @@ def _missing_records(
     yield Sentence(
         since, 0, "ends_unknown", {"when": span, "ends": subject}, later_gaps[0].cause, later_gaps[0].stimulus, names
     )
-
-
-def _first_job_answers(
-    log: EventStore, cluster: int, results: Outcomes, at: int | None, zone: tzinfo
-) -> list[Explanation]:
-    kinds = ("failed", "held", *([] if results.first_job("running") is not None else ["idle"]))
-    procs = (results.first_job(status) for status in kinds)
-    return [why_any_job(log, cluster, proc, at, zone) for proc in procs if proc is not None]
 
 
 def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: tzinfo) -> Explanation:

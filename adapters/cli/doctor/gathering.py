@@ -24,7 +24,7 @@ from ....domain.startd.slot_types import SlotTypeError
 from ....domain.state.caches import ad_from_attributes
 from ....domain.state.pool_settings import DOMAINS
 from ....projections.job_query import SelectedJobs
-from ....projections.views import RejectionRow, Views
+from ....projections.views import Views
 from ....replay.forensics.imported_log import is_imported
 from ...machine.detection import detect_resources, execute_volume, machine_equipment, system_ad
 from ...machine.execution.supervisor import processes
@@ -298,16 +298,11 @@ def _with_queue_counts(url: str, facts: LogFacts) -> LogFacts:
             counts.update(cluster.counts)
             if cluster.counts.get(_HELD_STATUS) and not hold[0]:
                 hold = _held_job_and_reason(views, cluster.cluster)
-        unfit = tuple(
-            UnmatchedJobs(row.job, row.jobs, row.slots) for row in views.rejections() if _matches_no_slot(row)
-        )
+        unmatched = [row for row in views.rejections() if row.clauses and not row.clauses[-1][2]]
+        unfit = tuple(UnmatchedJobs(row.job, row.jobs, row.slots) for row in unmatched)
     return evolve(facts, job_counts=dict(counts), held_job=hold, unmatched_jobs=unfit)
 
 
 def _held_job_and_reason(views: Views, cluster: int) -> tuple[str, str]:
     ad = next(ad for ad in views.ads(SelectedJobs(((cluster, None),))) if ad.eval("JobStatus") == _HELD_STATUS)
     return f"{cluster}.{ad.eval('ProcId')}", str(ad.eval("HoldReason"))
-
-
-def _matches_no_slot(row: RejectionRow) -> bool:
-    return bool(row.clauses) and not row.clauses[-1][2]

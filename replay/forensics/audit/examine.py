@@ -45,7 +45,11 @@ def examine(log: EventStore) -> Audit:
             judge.process_event(position, event)
     for judge in judges:
         judge.finish()
-    _note_sources(audit, sources)
+    for number, source in sources.found_events.items():
+        read = sources.read_events.get(number)
+        audit.sources.append((sources.path(number), source.kind, 0 if read is None else read.lines))
+        if read is not None and read.left:
+            audit.torn.append((read.path, read.left))
     _sort_findings(audit)
     return audit
 
@@ -60,14 +64,6 @@ def _count_import_event(audit: Audit, sources: Sources, event: e.Event) -> None:
         if event.at:
             audit.began = min(audit.began or event.at, event.at)
             audit.ended = max(audit.ended, event.at)
-
-
-def _note_sources(audit: Audit, sources: Sources) -> None:
-    for number, source in sources.found_events.items():
-        read = sources.read_events.get(number)
-        audit.sources.append((sources.path(number), source.kind, 0 if read is None else read.lines))
-        if read is not None and read.left:
-            audit.torn.append((read.path, read.left))
 
 
 def _sort_findings(audit: Audit) -> None:

@@ -108,7 +108,9 @@ class StartdLogAuditor:
         if log is None:
             return
         if not isinstance(event, e.SourceEvent):
-            self._follow_part(log, event)
+            if log.parts.note_part(int(event.stimulus.partition(":")[0])):
+                log.aside, log.above = None, (0, "")
+                self._begin_unknown_time(log, log.last, "a part of the log grew after the next part had been read")
             self._note_time(log, event)
             if log.over and isinstance(event, e.SlotEvent):
                 log.over = False
@@ -136,12 +138,6 @@ class StartdLogAuditor:
                 self._chains.setdefault(self.sources.chain(number), _StartdLog()) if is_startd_log else None
             )
         return self._by_source[source]
-
-    def _follow_part(self, log: _StartdLog, event: e.Event) -> None:
-        """Reset the state when a log part resumes after records of the next part."""
-        if log.parts.note_part(int(event.stimulus.partition(":")[0])):
-            log.aside, log.above = None, (0, "")
-            self._begin_unknown_time(log, log.last, "a part of the log grew after the next part had been read")
 
     def _audited_slot(self, log: _StartdLog, event: e.SlotEvent) -> _AuditedSlot:
         slot = log.slots.get(event.slot)
