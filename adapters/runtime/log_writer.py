@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -194,10 +193,11 @@ class LogWriter:
     def _let_leave(self, now: int, events: list[Event], looked: int) -> int:
         """Remove jobs from the queue that ended, or changed after their end, in the events from ``looked`` on. Return
         the new number of events."""
-        if any(isinstance(event, _ENDING) for event in islice(events, looked, None)):
+        new_events = events[looked:]
+        if any(isinstance(event, _ENDING) for event in new_events):
             from ...domain.schedd.leave_queue import jobs_to_evaluate
 
-            if jobs := jobs_to_evaluate(self.state, islice(events, looked, None)):
+            if jobs := jobs_to_evaluate(self.state, new_events):
                 self._decide(s.LeaveQueue(self.id("leave"), jobs), now, events)
         return len(events)
 

@@ -13,10 +13,11 @@ from types import MappingProxyType
 from typing import Any
 
 from .ad import ClassAd
+from .analysis import value_or_error
 from .context import Context
 from .time_evaluation import TimeEvaluation, UnknownFuture, may_depend_on_time, time_evaluator_of
 from .time_functions import END, TIME_FUNCTIONS, Moving, is_identical, next_step, value_at
-from .tree import Expression
+from .tree import Expression, Value
 from .values import EvaluationFailed
 
 # The maximum number of evaluations that find the value unchanged, before the result is "the value may change here".
@@ -55,30 +56,42 @@ def next_change(
     for name in moving:
         if name != name.lower():
             raise ValueError(f"the name of the moving attribute {name} must be in lower case: {name.lower()}")
+    return value_and_change(expression, my, target, context, moving)[1]
+
+
+def value_and_change(
+    expression: Expression,
+    my: ClassAd | None,
+    target: ClassAd | None,
+    context: Context,
+    moving: Mapping[str, Moving] = _NONE_MOVING,
+) -> tuple[Value, int | Poll | None]:
+    """Return an expression's value, or ERROR if the evaluation fails, and the result of ``next_change``."""
     now = context.time("next_change()")
     if now >= END:
-        return POLL
+        return value_or_error(expression, my, target, context), POLL
     evaluation = TimeEvaluation(my, target, context, now, moving)
     try:
         value_over_time = _evaluate_over_time(expression, evaluation)
         if type(value_over_time) not in TIME_FUNCTIONS:
-            return NEVER
+            return value_over_time, NEVER
         value = value_at(value_over_time, now)
     except (UnknownFuture, EvaluationFailed, RecursionError):
-        return POLL if may_depend_on_time(evaluation, moving, expression, set()) else NEVER
+        unpredictable = may_depend_on_time(evaluation, moving, expression, set())
+        return value_or_error(expression, my, target, context), POLL if unpredictable else NEVER
     change = next_step(value_over_time, now)
     for _ in range(_MAX_EVALUATIONS):
         if change >= END:
-            return NEVER
+            return value, NEVER
         evaluation = TimeEvaluation(my, target, context, change, moving)
         try:
             value_over_time = _evaluate_over_time(expression, evaluation)
         except (UnknownFuture, EvaluationFailed, RecursionError):
-            return change
+            return value, change
         if not is_identical(value_at(value_over_time, change), value):
-            return change
+            return value, change
         change = next_step(value_over_time, change)
-    return change if change < END else NEVER
+    return value, change if change < END else NEVER
 
 
 def _evaluate_over_time(expression: Expression, evaluation: TimeEvaluation) -> Any:

@@ -7,8 +7,10 @@ from functools import partial
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..classad import Context, Moving
+from ..names import SlotName
 from ..ports.sensor_readings import Readings
 from ..ports.slot_ads import PAIRS_WITH_TOTAL, total_name
 from ..state.accounting_groups import NO_GROUP, assigned_group
@@ -291,4 +293,16 @@ def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
     for attributes in (readings.attributes, readings.slots.get(slot.name, {})):  # readings override all of the above
         for name in attributes:
             moving.pop(name.lower(), None)
+    return moving
+
+
+def moving_attributes_of_machine(snapshot: SlotSnapshot) -> dict[str, Moving]:
+    """Return the slot's attributes that change steadily with time, including those that the machine's slots publish to
+    each other (STARTD_SLOT_ATTRS)."""
+    names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
+    moving = moving_attributes(snapshot)
+    for other in snapshot.state.machine_slots(snapshot.slot) if names else ():
+        prefix = SlotName.parse(other.name).slot
+        attributes = moving_attributes(replace(snapshot, slot=other))
+        moving |= {f"{prefix}_{name}": attributes[name] for name in names if name in attributes}
     return moving

@@ -11,10 +11,12 @@ from functools import cached_property, partial
 
 from msgspec import Struct
 
-from ..classad import ClassAd, Context, Expression
+from ..classad import ClassAd, Context, Expression, Moving, Poll, Value
 from ..classad.analysis import references_or_empty
+from ..classad.next_change import value_and_change
 from ..classad.tree import Literal
 from ..classad.value_evidence import integer_of, literal_truth, truth_of, values_read
+from ..classad.values import truth as truth_value
 from ..events import Ad
 from ..ports.sensor_readings import Sense
 from ..state.caches import Caches, ad_from_attributes, parse_cached
@@ -22,7 +24,7 @@ from ..state.cluster import UNIVERSE_VANILLA
 from ..state.records import Slot, Starter
 from ..state.state import ExecutionPoint
 from .drain_estimates import DrainEstimates, drain_estimates
-from .dynamic_attributes import SlotSnapshot
+from .dynamic_attributes import SlotSnapshot, moving_attributes_of_machine
 from .slot_ad import CompiledAd, compiled_ad, drain_start, extend_ad, job_ad, job_classad, names_read_by, snapshot_ad
 from .startd_settings import EXPRESSIONS
 
@@ -46,6 +48,8 @@ class PolicyEvaluation:
     """The policy of one slot at one time. It becomes invalid at the slot's next transition."""
 
     last_evaluation: EvaluatedExpression | None = None
+    changes: dict[str, int | Poll | None] | None = None
+    """When the evaluated expressions may next change, by name, if that is computed with their values."""
     _ad: ClassAd | None = None
     _partial_ad: ClassAd | None = None
     _partial_names: frozenset[str] = frozenset()
@@ -185,13 +189,31 @@ class PolicyEvaluation:
         expression = self.expression(name)
         if expression is None:
             return None
-        value = (
-            literal_truth(expression)
-            if isinstance(expression, Literal)
-            else truth_of(expression, *self.ads_read_by(name), self.context)
-        )
+        if isinstance(expression, Literal):
+            value = literal_truth(expression)
+        elif self.changes is None:
+            value = truth_of(expression, *self.ads_read_by(name), self.context)
+        else:
+            value_now, self.changes[name] = self._value_and_change(name, expression)
+            value = truth_value(value_now)
         self.last_evaluation = EvaluatedExpression(name, expression, value)
         return value
+
+    def next_change(self, name: str) -> int | Poll | None:
+        """Return when an expression's value may next change, in seconds (``classad.next_change``)."""
+        expression = self.expression(name)
+        if expression is None or isinstance(expression, Literal):
+            return None
+        if self.changes is not None and name in self.changes:
+            return self.changes[name]
+        return self._value_and_change(name, expression)[1]
+
+    def _value_and_change(self, name: str, expression: Expression) -> tuple[Value, int | Poll | None]:
+        return value_and_change(expression, *self.ads_read_by(name), self.context, self._moving)
+
+    @cached_property
+    def _moving(self) -> dict[str, Moving]:
+        return moving_attributes_of_machine(self.snapshot())
 
     def is_locally_false(self, name: str) -> bool:
         """Return True if the expression is false for every job. ``TARGET.InteractiveJob =?= true`` does not qualify: it

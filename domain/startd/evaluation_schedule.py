@@ -15,14 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from ..classad.next_change import POLL, next_change
-from ..classad.time_functions import Moving
-from ..classad.tree import Literal
+from ..classad.next_change import POLL
 from ..decision.moment import Moment
-from ..events import ClusterEvent, Event, MachineEvent, SlotEvent, SlotTransitioned
-from ..names import SlotName
+from ..events import ClusterEvent, Event, JobExecuting, MachineEvent, SlotEvent, SlotTransitioned
 from ..ports.effects import BENCHMARKING
 from ..ports.slot_ads import EXPECTED
 from ..state.agenda import Agenda
@@ -33,7 +29,7 @@ from ..state_machines.slot_rules import CONDITIONS, applicable_rule
 from ..units import SECOND
 from . import time_limits, updates
 from .draining import can_advance_drain
-from .dynamic_attributes import SlotSnapshot, moving_attributes, reads_cpu_busy_time
+from .dynamic_attributes import reads_cpu_busy_time
 from .evaluation import PolicyEvaluation
 from .periodic_evaluation import evaluation_interval, next_evaluation
 from .slot_policy_evaluation import SlotPolicyEvaluation
@@ -52,6 +48,8 @@ class EvaluationSchedule(Struct):
     """By machine and slot: the first time at which a rule may hold."""
     _changed_slots: dict[str, set[str] | None] = field(default_factory=dict)
     """The changed slots by machine, or None for all slots of the machine."""
+    _independent_slots: set[str] = field(default_factory=set)
+    """The slots whose policy does not depend on attributes of their job that change when its process starts."""
 
     # Input
 
@@ -81,7 +79,8 @@ class EvaluationSchedule(Struct):
             running_starters = (state.starters.get((cluster, proc)) for proc in procs)
             starters = [starter for starter in running_starters if starter is not None]
         for starter in starters:
-            self._note_slot(state, starter.slot)
+            if not isinstance(event, JobExecuting) or starter.slot not in self._independent_slots:
+                self._note_slot(state, starter.slot)
 
     def _note_slot(self, state: ExecutionPoint, name: str, whole_machine: bool = False) -> None:
         slot = state.slots.get(name)
@@ -96,7 +95,7 @@ class EvaluationSchedule(Struct):
         """Record that the policies of these machines have been evaluated."""
         for name in machines:
             self._last_evaluations[name] = now
-            self._changed_slots[name] = None
+            self._changed_slots.setdefault(name, set())
 
     # Output
 
@@ -165,11 +164,19 @@ class EvaluationSchedule(Struct):
             instants.clear()
         context = moment.context()
         for name, slot in machine.slots.items():
-            if name not in instants or (changed_names is not None and name in changed_names):
+            instant = instants.get(name, moment.now)
+            if (instant is not None and instant <= moment.now) or (changed_names is not None and name in changed_names):
                 policy = SlotPolicyEvaluation(state, slot, moment.sense, moment.now, context, moment.caches)
                 instants[name] = next_policy_change(policy)
+                form = policy.compiled.form
+                reads_job = form.names is None or form.foreign or readings.attributes or readings.slots
+                if reads_job or time_limits.in_retirement(policy):
+                    self._independent_slots.discard(name)
+                else:
+                    self._independent_slots.add(name)
         for name in [name for name in instants if name not in machine.slots]:
             del instants[name]
+            self._independent_slots.discard(name)
         self._changed_slots[machine.name] = set()
         return min((instant for instant in instants.values() if instant is not None), default=None)
 
@@ -183,6 +190,7 @@ _MERGEABLE = frozenset({"Unclaimed/Idle", "Owner/Idle"})
 def next_policy_change(policy: SlotPolicyEvaluation) -> int | None:
     """Return when a rule may first hold, in microseconds: now if one holds already, None if time changes nothing."""
     slot, state = policy.slot, policy.state
+    policy.changes = {}
     unused = slot.kind == "dynamic" and slot.name not in state.slot_matches and slot.queued_claim is None
     if applicable_rule(state.dialect.rules, policy) is not None or (unused and slot.state_activity in _MERGEABLE):
         return policy.now
@@ -223,11 +231,8 @@ def _changes_of_other_retirements(policy: PolicyEvaluation) -> Iterator[int]:
 
 
 def _expression_changes(policy: PolicyEvaluation, names: Iterable[str]) -> Iterator[int]:
-    trees = ((name, policy.expression(name)) for name in sorted(names))
-    expressions = [(name, tree) for name, tree in trees if tree is not None and not isinstance(tree, Literal)]
-    moving = moving_attributes_of_machine(policy.snapshot()) if expressions else {}
-    for name, expression in expressions:
-        change = next_change(expression, *policy.ads_read_by(name), policy.context, moving)
+    for name in sorted(names):
+        change = policy.next_change(name)
         if change is not None:
             yield policy.now if change is POLL else int(change) * SECOND
 
@@ -252,15 +257,3 @@ def _ends_of_limits(policy: PolicyEvaluation, conditions: set[str]) -> Iterator[
             yield claim.since + worklife * SECOND + 1
     if draining:
         yield claim.since + round(float(setting(policy.state, machine, "MAX_DRAINING_ACTIVATION_DELAY")) * SECOND)
-
-
-def moving_attributes_of_machine(snapshot: SlotSnapshot) -> dict[str, Moving]:
-    """Return the slot's attributes that change steadily with time, including those that the machine's slots publish to
-    each other (STARTD_SLOT_ATTRS)."""
-    names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
-    moving = moving_attributes(snapshot)
-    for other in snapshot.state.machine_slots(snapshot.slot) if names else ():
-        prefix = SlotName.parse(other.name).slot
-        attributes = moving_attributes(replace(snapshot, slot=other))
-        moving |= {f"{prefix}_{name}": attributes[name] for name in names if name in attributes}
-    return moving

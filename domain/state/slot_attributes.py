@@ -17,6 +17,10 @@ class Layout(dict[str, int]):
     def spellings(self) -> dict[str, str]:
         return {name.lower(): name for name in self}
 
+    @cached_property
+    def indexes(self) -> dict[str, int]:
+        return {name.lower(): index for name, index in self.items()}
+
 
 _LAYOUTS: dict[tuple[str, ...], Layout] = {}
 _MAX_LAYOUTS = 10_000
@@ -90,8 +94,8 @@ class SlotAd(MutableMapping[str, str]):
 
     def text(self, key: str) -> str | None:
         """Return the text of the attribute with the lower-case name ``key``, or None if there is none."""
-        spelling = self._layout.spellings.get(key)
-        return None if spelling is None else self._values[self._layout[spelling]]
+        index = self._layout.indexes.get(key)
+        return None if index is None else self._values[index]
 
     def as_plain_dict(self) -> dict[str, str]:
         """Return a copy as a dict."""

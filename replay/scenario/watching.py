@@ -22,9 +22,8 @@ from ...domain.fold.evolve import fold
 from ...domain.names import SlotName
 from ...domain.ports.log import EventStore
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
-from ...domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES
+from ...domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES, moving_attributes_of_machine
 from ...domain.startd.evaluation import PolicyEvaluation
-from ...domain.startd.evaluation_schedule import moving_attributes_of_machine
 from ...domain.startd.slot_ad import job_classad, snapshot_ad
 from ...domain.state.caches import Caches, ad_from_attributes
 from ...domain.state.job_procs import job_procs

@@ -251,3 +251,12 @@ def test_a_world_that_skips_rounds_equals_one_that_holds_every_round_at_length(*
 @given(**LIVES)
 def test_guarantees_of_an_execution_point_hold_at_length(**life: Any) -> None:
     guarantees_hold(**life)
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_policy_that_reads_how_often_the_job_started_is_evaluated_after_the_start(dialect: str) -> None:
+    point = Point(dialect)
+    point.point({"WANT_SUSPEND": "false", "PREEMPT": "TARGET.NumJobStarts >= 1", "MaxJobRetirementTime": "3600"})
+    point.submit()
+    point.advance(30)
+    assert point.moves()[-1][1:] == ("Claimed/Retiring", "preempt")
