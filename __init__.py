@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .adapters.library.read_only_log import Log
     from .adapters.machine.execution.client import SupervisorError
     from .adapters.runtime.log_verification import Verification
+    from .adapters.runtime.queries import LogBeginsLater
     from .adapters.runtime.segments import ParallelReplayError
     from .domain.classad import ClassAdSyntaxError, EvaluationError
     from .domain.config import ConfigError, ConfigWarning
@@ -57,6 +58,7 @@ _LAZY = {
     "ImportResult": ".adapters.condor_files.importing.driver",
     "Launch": ".domain.ports.world",
     "Log": ".adapters.library.read_only_log",
+    "LogBeginsLater": ".adapters.runtime.queries",
     "LogClosed": ".domain.ports.log",
     "LogDamaged": ".domain.ports.log",
     "LogError": ".domain.ports.log",
@@ -98,6 +100,7 @@ __all__ = [
     "ImportResult",
     "Launch",
     "Log",
+    "LogBeginsLater",
     "LogClosed",
     "LogDamaged",
     "LogError",

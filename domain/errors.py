@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 _PUBLIC = {
-    "AlreadyServed", "ClassAdSyntaxError", "ConfigError", "EvaluationError", "Fenced", "LogClosed",
-    "LogDamaged", "LogError", "LogNewer", "LogUnavailable", "NotKnown", "PoolbookError", "Refusal",
+    "AlreadyServed", "ClassAdSyntaxError", "ConfigError", "EvaluationError", "Fenced", "LogBeginsLater",
+    "LogClosed", "LogDamaged", "LogError", "LogNewer", "LogUnavailable", "NotKnown", "PoolbookError", "Refusal",
     "SlotTypeError", "SubmitError", "SupervisorError", "UnknownDialectError", "UnknownThingError",
 }  # fmt: skip
 """The errors that `poolbook` exports: a traceback names them as a program does, ``poolbook.Refusal``."""

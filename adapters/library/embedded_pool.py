@@ -41,7 +41,7 @@ from ..stores.location import locate
 from ..stores.log_paths import MemoryLock, WriterLock
 from .log_base import CallLock, JobId, LogQueries, serialized
 from .pool_administration import Config, Configured, Submitters
-from .python_values import plain_ads, seconds_of, text_of
+from .python_values import instant_of, plain_ads, seconds_of, text_of
 
 if TYPE_CHECKING:
     from ...replay.validation import Violation
@@ -408,35 +408,47 @@ class Pool(Submitters, LogQueries):
             raise Refusal("time cannot pass during a call of `behave`: return from it, then call `advance` or `run`")
         return self._engine
 
-    def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
+    def jobs(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
         """Return the ads of the jobs in the queue, as plain values, without undefined attributes.
 
         >>> [job["ProcId"] for job in pool.jobs("JobStatus == 1")]
         [4, 5]
 
+        :param at: as of this instant, in seconds since the epoch; None: now
         :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises LogBeginsLater: the log begins after this instant
         """
-        ads = (cluster.attributes(proc) for cluster in self._engine.state.clusters.values() for proc in cluster.procs())
-        return plain_ads(map(ad_from_attributes, ads), constraint, self._engine.world.now())
+        state, now = self._state_at(at)
+        ads = (cluster.attributes(proc) for cluster in state.clusters.values() for proc in cluster.procs())
+        return plain_ads(map(ad_from_attributes, ads), constraint, now)
 
-    def slots(self, constraint: str = "") -> list[dict[str, Any]]:
+    def slots(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
         """Return the ads of the slots, as in `poolbook status -long`.
 
+        :param at: as of this instant, in seconds since the epoch; None: now
         :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises LogBeginsLater: the log begins after this instant
         """
-        now = self._engine.world.now()
-        context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=self._engine.state.user_maps)
-        published = PublishedSlots(self._engine.state, Caches(), now, context)
-        return plain_ads(map(published.ad, self._engine.state.slots.values()), constraint, now)
+        state, now = self._state_at(at)
+        context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=state.user_maps)
+        published = PublishedSlots(state, Caches(), now, context)
+        return plain_ads(map(published.ad, state.slots.values()), constraint, now)
 
-    def history(self, constraint: str = "") -> list[dict[str, Any]]:
+    def history(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
 
+        :param at: as of this instant, in seconds since the epoch; None: now
         :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises LogBeginsLater: the log begins after this instant
         """
         from ...projections.views import Views
+        from ..runtime.queries import Queries
         from ..runtime.views import catch_up, open_tables
 
+        if at is not None:
+            instant = instant_of(at, "at")
+            with Queries("", self._engine.log, instant) as queries:
+                return plain_ads(queries.history(), constraint, instant)
         if self._views is None:
             self._views = open_tables(None)
         catch_up(self._engine.log, self._views)

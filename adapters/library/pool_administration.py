@@ -12,6 +12,7 @@ from ...domain.coverage.attributes import is_missing_capability
 from ...domain.decide import Refusal
 from ...domain.decide.pool_configuration import configured_pool_settings
 from ...domain.events import Ad
+from ...domain.fold.evolve import state_at
 from ...domain.negotiator.accounting import Standing, accountant_settings, accounts_of, standings
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import LogClosed
@@ -26,7 +27,8 @@ from ...replay.virtual_world import VirtualWorld
 from ..machine.host import host_name
 from ..runtime.configuration import load
 from ..runtime.engine import Engine
-from .python_values import number_of, seconds_of, text_of
+from ..runtime.queries import LogBeginsLater
+from .python_values import instant_of, number_of, seconds_of, text_of
 
 Config = str | Path | Sequence[Path]
 """A configuration: its text, or the path of its file (several: each overrides those before it)."""
@@ -276,14 +278,28 @@ class Submitters(Machines):
     pool's owners. A value with a `duration` (seconds) reverts after it. In a pool with several negotiators, each has
     separate accounting, and `negotiator` names one."""
 
-    def submitters(self, *, negotiator: str = "") -> list[Standing]:
-        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings."""
-        state = self._engine.state
+    def _state_at(self, at: float | None) -> tuple[State, int]:
+        """Return the state at an instant in seconds, or now, and this instant in microseconds."""
+        if at is None:
+            return self._engine.state, self._engine.world.now()
+        instant = instant_of(at, "at")
+        state = state_at(self._engine.log, instant)
+        if not state.position:
+            raise LogBeginsLater(next(event.at for _, event in self._engine.log.read(0, 1)))
+        return state, instant
+
+    def submitters(self, *, negotiator: str = "", at: float | None = None) -> list[Standing]:
+        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings.
+
+        :param at: as of this instant, in seconds since the epoch; None: now
+        :raises LogBeginsLater: the log begins after this instant
+        """
+        state, now = self._state_at(at)
         try:
             name = negotiator_named(state.settings, negotiator)
         except LookupError as error:
             raise Refusal(str(error)) from None
-        settings, now = negotiator_settings(state.settings, name), self._engine.world.now()
+        settings = negotiator_settings(state.settings, name)
         accounted = state.accounted.get(name, 0) if name_in_events(name) else state.priorities_updated_at
         books = accounts_of(state.submitters, name_in_events(name)).values()
         return standings(books, accountant_settings(settings), group_names(settings), accounted, now, now)

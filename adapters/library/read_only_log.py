@@ -25,7 +25,7 @@ from ..runtime.segments import Workers, map_log
 from ..stores.location import safe_url
 from ..stores.opening import open_log
 from .log_base import CallLock, LogQueries, serialized
-from .python_values import pauses, plain_ads, polls
+from .python_values import instant_of, pauses, plain_ads, polls
 
 R = TypeVar("R")
 
@@ -83,8 +83,8 @@ class Log(LogQueries):
         store.refresh()
         return store
 
-    def _queries(self) -> Queries:
-        return Queries(self.url, self._log)
+    def _queries(self, at: float | None = None) -> Queries:
+        return Queries(self.url, self._log, None if at is None else instant_of(at, "at"))
 
     @property
     def imported(self) -> bool:
@@ -96,40 +96,51 @@ class Log(LogQueries):
         """Return the position of the last event."""
         return self._log.head.position
 
-    def jobs(self, constraint: str = "") -> list[dict[str, Any]]:
+    def jobs(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
         """Return the ads of the jobs in the queue, as plain values; for an import, of the last recorded queue.
 
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises NotKnown: the imported records do not include the queue
-        """
-        with self._queries() as queries:
-            queue = queries.queue()
-            return plain_ads(queue.ads, constraint, queue.at)
+        >>> [(job["ProcId"], job["JobStatus"]) for job in log.jobs(at=1_800_000_030)]
+        [(0, 2), (1, 2)]
 
-    def slots(self, constraint: str = "") -> list[dict[str, Any]]:
+        :param at: as of this instant, in seconds since the epoch; None: as of the log's end
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises NotKnown: the imported records do not include the queue at this instant
+        :raises LogBeginsLater: the log begins after this instant
+        """
+        with self._queries(at) as queries:
+            queue = queries.queue()
+            return plain_ads(queue.ads, constraint, queue.at if queries.at is None else queries.at)
+
+    def slots(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
         """Return the ads of the slots, as in `poolbook status -long`.
 
+        :param at: as of this instant, in seconds since the epoch; None: as of the log's end
         :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises LogBeginsLater: the log begins after this instant
         """
-        with self._queries() as queries:
-            at = queries.views.at
-            return plain_ads(queries.slots(at // 1_000_000), constraint, at)
+        with self._queries(at) as queries:
+            now = queries.views.at if queries.at is None else queries.at
+            return plain_ads(queries.slots(now // 1_000_000), constraint, now)
 
-    def history(self, constraint: str = "") -> list[dict[str, Any]]:
+    def history(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
         """Return the ads of the jobs that have left the queue, the latest first.
 
+        :param at: as of this instant, in seconds since the epoch; None: as of the log's end
         :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises LogBeginsLater: the log begins after this instant
         """
-        with self._queries() as queries:
-            return plain_ads(queries.history(), constraint, queries.views.at)
+        with self._queries(at) as queries:
+            return plain_ads(queries.history(), constraint, queries.views.at if queries.at is None else queries.at)
 
-    def submitters(self) -> list[Standing]:
-        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings, as
-        of the log's last event. For an import: as the accountant wrote or condor_userprio printed them.
+    def submitters(self, *, at: float | None = None) -> list[Standing]:
+        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings. For
+        an import: as the accountant wrote or condor_userprio printed them.
 
-        :raises NotKnown: the imported records do not include priorities
+        :param at: as of this instant, in seconds since the epoch; None: as of the log's last event
+        :raises NotKnown: the imported records do not include priorities at this instant
+        :raises LogBeginsLater: the log begins after this instant
         """
-        with self._queries() as queries:
+        with self._queries(at) as queries:
             return queries.standings()
 
     def usage(self, by: str = "user") -> list[Spent]:

@@ -22,8 +22,8 @@ _ARCHIVE = (
     "WHERE left <= {left}"
 )
 _ACCOUNTS = (
-    "INSERT INTO accounts SELECT a.id, a.user, a.owner, a.acct_group, COUNT(*), SUM(wall), SUM(cpu), SUM(slot_time) "
-    "FROM main.accounts a JOIN archive ON account = a.id WHERE counted GROUP BY a.id"
+    "INSERT INTO accounts SELECT a.id, a.user, a.owner, a.acct_group, COUNT(*), SUM(j.wall), SUM(j.cpu), "
+    "SUM(j.slot_time) FROM main.accounts a JOIN archive j ON j.account = a.id WHERE j.counted GROUP BY a.id"
 )
 _BEGIN = "SELECT (SELECT MIN(left) * 1000000 FROM main.archive WHERE left > 0), (SELECT MIN(at) FROM main.samples)"
 

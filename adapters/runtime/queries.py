@@ -11,6 +11,7 @@ from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+from ...domain.errors import PoolbookError
 from ...domain.units import SECOND
 from ...projections.job_query import ALL
 from ..stores.location import safe_url
@@ -44,11 +45,19 @@ class NoNegotiator(Exception):
     """The negotiator is unknown, or none was named although the pool has several. The message lists the negotiators."""
 
 
-class LogBeginsLater(NotRecorded):
-    """The log starts after the requested time. ``began`` is the time when it starts, in microseconds."""
+class LogBeginsLater(PoolbookError, LookupError):
+    """The log begins after the requested time. ``began`` is the time when it begins, in microseconds.
+
+    >>> try:
+    ...     jobs = log.jobs(at=0)
+    ... except LogBeginsLater as error:
+    ...     jobs = log.jobs(at=error.began / 1_000_000)
+    """
 
     def __init__(self, began: int) -> None:
-        super().__init__("the log starts later")
+        from ...replay.narration.formatting import instant
+
+        super().__init__(f"the log begins at {instant(began)} UTC: give a later time")
         self.began = began
 
 
@@ -323,9 +332,9 @@ class Queries:
             records, _ = imported_records(self.log, self.at)
             return [standing_of(record) for record in records if not record.get("IsAccountingGroup")]
         pool, at = self.views.pool(), self.views.at
-        since = pool.accounted or pool.founded
+        since, now = pool.accounted or pool.founded, at if self.at is None else self.at
         return standings(
-            self.views.submitters(), accountant_settings(pool.settings), group_names(pool.settings), since, at, at
+            self.views.submitters(), accountant_settings(pool.settings), group_names(pool.settings), since, at, now
         )
 
     def usage(self, by: str = "user") -> list[Spent]:

@@ -35,7 +35,6 @@ INSIDE = {
     "Version": "the commands print it",
     "InvalidCronTab": "the schedd catches it: the job is held",
     "LeftToClientError": "the server answers that the client has to read its file",
-    "LogBeginsLater": "the commands print it",
     "MacroError": "the readers of submit descriptions and configurations catch it",
     "NoAccount": "the caller that starts jobs catches it: the job is held, or waits",
     "NoNegotiator": "the commands print it",
