@@ -15,11 +15,13 @@ from .replay.audit_result import (
     UnaccountedTime,
     UnreadRecord,
 )
+from .replay.moments.changes import Change
 from .replay.recheck_cycles import RecheckDifference, RecheckedCycles
 from .replay.validation import ValidationResult
 
 __all__ = [
     "AuditFinding",
+    "Change",
     "Contradiction",
     "MissingRecords",
     "Opening",

@@ -247,7 +247,20 @@ class Views:
             selected if statuses is None else (job_range for job_range in selected if job_range.status in statuses)
         )
 
+    def job_ranges(self) -> list[tuple[int, int, int, int, str, str]]:
+        """Return the ranges of jobs in the queue: cluster, first and last process, status number, slot, submitter."""
+        statement = "SELECT cluster, first, last, status, slot, submitter FROM jobs JOIN clusters USING (cluster)"
+        return self.connection.execute(statement).fetchall()
+
     # Jobs that have left the queue
+
+    def ended_ranges(self, after: int) -> list[tuple[int, int, int, int, str, str]]:
+        """Return the ranges of jobs that have left the queue after a position, like `job_ranges`."""
+        statement = (
+            "SELECT cluster, first, last, status, '', submitter FROM history h JOIN clusters USING (cluster) "
+            "WHERE h.position > ?"
+        )
+        return self.connection.execute(statement, (after,)).fetchall()
 
     @property
     def has_history(self) -> bool:

@@ -40,19 +40,22 @@ def local_timezone() -> tzinfo:
 def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, after: int | None = None) -> int | None:
     """Return the time given by an option, or None without the option. With `after`, a time of day is the first such
     time from then on. Raise `UsageError` for an invalid time."""
+    option = arguments.last(name)
+    return None if option is None else parse_instant(f"{command} -{name}", option.values[0], log, after)
+
+
+def parse_instant(command: str, text: str, log: EventStore, after: int | None = None) -> int:
+    """Parse a time as `instant_of` does."""
     from ...replay.forensics.imported_log import is_imported, time_span
     from ...replay.listing.members import is_clock, since
 
-    option = arguments.last(name)
-    if option is None:
-        return None
-    text, now = option.values[0], time.time_ns() // 1000
+    now = time.time_ns() // 1000
     if is_clock(text) and after is None and is_imported(log):
         now = min(now, time_span(log)[1])
     try:
         return since(text, now, local_timezone(), after)
     except ValueError as error:
-        raise UsageError(f"poolbook {command} -{name}: {error}") from None
+        raise UsageError(f"poolbook {command}: {error}") from None
 
 
 @contextmanager
@@ -63,12 +66,19 @@ def queries_at(command: str, arguments: Arguments, url: str) -> Iterator[Queries
         if not arguments.has("at"):
             yield present
             return
-        try:
-            with Queries(url, present.log, instant_of(command, arguments, "at", present.log)) as past:
-                yield past
-        except LogBeginsLater as error:
-            began = instant(error.began, local_timezone())
-            raise ToolError(f"poolbook {command} -at: the log begins at {began}: give a later time") from None
+        at = instant_of(command, arguments, "at", present.log)
+        with time_in_log(f"{command} -at"), Queries(url, present.log, at) as past:
+            yield past
+
+
+@contextmanager
+def time_in_log(command: str) -> Iterator[None]:
+    """Raise `ToolError` if the log begins after a time that is queried within the context."""
+    try:
+        yield
+    except LogBeginsLater as error:
+        began = instant(error.began, local_timezone())
+        raise ToolError(f"poolbook {command}: the log begins at {began}: give a later time") from None
 
 
 def window_of(command: str, arguments: Arguments, begin: str, end: str, log: EventStore) -> Window:

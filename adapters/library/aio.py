@@ -223,6 +223,7 @@ class AsyncLog(_InThread[Log]):
     jobs = _coroutine(Log.jobs)
     slots = _coroutine(Log.slots)
     history = _coroutine(Log.history)
+    diff = _coroutine(Log.diff)
     submitters = _coroutine(Log.submitters)
     usage = _coroutine(Log.usage)
     events = _iterator(Log.events)

@@ -19,6 +19,8 @@ from ...domain.state.state import State
 from ...projections.imported_ads import Spent
 from ...replay.audit_result import Audit
 from ...replay.forensics.imported_log import is_imported
+from ...replay.moments.changes import Change
+from ..runtime.compare_times import changes_between
 from ..runtime.log_verification import Verification
 from ..runtime.queries import Queries
 from ..runtime.segments import Workers, map_log
@@ -142,6 +144,19 @@ class Log(LogQueries):
         """
         with self._queries(at) as queries:
             return queries.standings()
+
+    def diff(self, since: float, until: float | None = None) -> list[Change]:
+        """Return what changed between two instants, in seconds since the epoch, as in `poolbook diff`.
+
+        >>> [(change.thing, change.what, change.after) for change in log.diff(1_800_000_000) if change.kind == "job"]
+        [('1.0-1', 'completed', 'Completed')]
+
+        :param until: None: the log's end
+        :raises ValueError: an instant is not valid
+        :raises LogBeginsLater: the log begins after an instant
+        """
+        with self._queries(since) as earlier, self._queries(until) as later:
+            return changes_between(earlier, later)
 
     def usage(self, by: str = "user") -> list[Spent]:
         """Return the usage of the jobs that have left the queue, as in `poolbook usage`, in microseconds.

@@ -278,6 +278,9 @@ class ViewsAndLog(Protocol):
     def url(self) -> str: ...
 
     @property
+    def at(self) -> int | None: ...
+
+    @property
     def views(self) -> Views: ...
 
     @property
@@ -302,7 +305,9 @@ class _Gathered:
     def pool(self) -> PoolInstant:
         from .pool_client import is_served
 
-        since = _start_instant(self.queries.log) if is_served(self.queries.url) else None
+        # The log does not record when a server stopped: in the past, the last one is taken as running.
+        is_running = self.queries.at is not None or is_served(self.queries.url)
+        since = _start_instant(self.queries.log) if is_running else None
         return PoolInstant(self.views.pool().name, self.now, since)
 
     @cached_property

@@ -99,7 +99,7 @@ class Queries:
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if "_whole_log" in self.__dict__ and self._given is None:
             self._whole_log.close()
-        for name in ("views", "_past_history"):
+        for name in ("views", "history_views"):
             if name in self.__dict__:
                 getattr(self, name).close()
         if error is not None and self.url:
@@ -112,7 +112,7 @@ class Queries:
         return self._views(history=False)
 
     @cached_property
-    def _past_history(self) -> Views:
+    def history_views(self) -> Views:
         """The views with the history, which views at a time may lack."""
         if self.at is None or self.imported or ("views" in self.__dict__ and self.views.has_history):
             return self.views
@@ -258,7 +258,7 @@ class Queries:
         `sieve` skips imported ads that cannot match."""
         from .archived_ads import history_ads
 
-        return history_ads(self.url, self._past_history, selection, sieve, forwards)
+        return history_ads(self.url, self.history_views, selection, sieve, forwards)
 
     def epochs(self, clusters: Collection[int] = (), forwards: bool = False) -> Iterator[ClassAd]:
         """Yield the ads of the runs that have ended, for all jobs or for some clusters. The latest is the first or,
@@ -344,7 +344,7 @@ class Queries:
 
         if by not in USAGE_STATEMENTS:
             raise ValueError(f"{by!r} is not a key of usage; use one of {', '.join(USAGE_STATEMENTS)}")
-        return self._past_history.usage(by)
+        return self.history_views.usage(by)
 
     def runs(self, since: int, until: int, zone: tzinfo, *, evicted: bool = False) -> Runs:
         """Return the runs of jobs between two instants, or only the runs that were evicted then."""

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from poolbook import Behaviour, Log, LogBeginsLater, Pool
 from poolbook.adapters.cli.main import main
+from poolbook.adapters.stores.fast_head import head_of
 from poolbook.domain.units import SECOND
 from poolbook.projections import snapshots
+
+from .real import PATIENCE, Folder
 
 COMMANDS = (
     "q -all", "q -all -nobatch", "q -all -long", "q -all -run", "q -all -hold", "q -all -factory",
@@ -61,7 +65,7 @@ def busy_hours(pool: Pool) -> Iterator[None]:
     pool.submit(
         {"executable": "/bin/other", "request_cpus": 2, "accounting_group": "group_physics"}, count=2, user="bob"
     )
-    pool.advance(50)
+    pool.advance(20)
     yield
     pool.hold("1.4", reason="wrong input")
     pool.submit({"executable": "/bin/many", "max_materialize": 2}, count=6)
@@ -69,9 +73,9 @@ def busy_hours(pool: Pool) -> Iterator[None]:
     for _ in range(5):
         pool.advance(17)
         yield
-    pool.release("1.4")
-    pool.vacate("2.0")
-    pool.edit("3", JobPrio=5)
+    pool.release(constraint="ClusterId == 1")
+    pool.vacate(constraint="ClusterId == 2")
+    pool.edit(constraint="ClusterId == 3", JobPrio=5)
     pool.set_priority_factor("bob@example.org", 10)
     pool.remove("4")
     for _ in range(6):
@@ -123,3 +127,35 @@ def test_the_library_answers_as_of_a_time(tmp_path: Path) -> None:
                     assert caught.value.began == 1_800_000_000 * SECOND
                     with pytest.raises(ValueError, match="is not a valid time"):
                         method(at=float("nan"))
+
+
+REAL_COMMANDS = (
+    "q -all -nobatch", "q -all -long", "status -long", "status -schedd -long", "userprio -allusers -long",
+    "history -long",
+)  # fmt: skip
+
+
+def test_views_at_a_time_are_those_of_a_pool_with_processes(folder: Folder) -> None:
+    outputs: dict[float, tuple[int, dict[str, str]]] = {}
+    url = str(folder.path / "pool.db")
+    folder.write("job.sub", "executable = /bin/sleep\narguments = 1.$(Process)\nrequest_memory = 1\nqueue 6\n")
+    with folder.served("-slots", "2"):
+        folder.call("submit", "job.sub")
+        give_up = time.time() + PATIENCE
+        while len(outputs) < 5 or folder.json("q", "-all"):
+            assert time.time() < give_up
+            began, head = time.time(), head_of(url)
+            answers = {command: folder.call(*command.split()) for command in REAL_COMMANDS}
+            ended = time.time()
+            if head is not None and int(began) == int(ended) and head == head_of(url):
+                outputs[ended] = head[1], answers
+    with Log.open(url) as log:
+        store = log.event_store
+        # An event is appended a little later than it is decided.
+        logged = [at for at, (position, _) in outputs.items() if store.position_at(round(at * SECOND)) == position]
+    assert len(logged) > len(outputs) / 2
+    for at in logged:
+        expected = outputs[at][1]
+        moment = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S.%f}+00:00"
+        for command, answer in expected.items():
+            assert folder.call(*command.split(), "-at", moment) == answer, (moment, command)

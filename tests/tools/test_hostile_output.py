@@ -47,16 +47,17 @@ def calls(table: str) -> list[tuple[str, ...]]:
 QUEUE_CALLS = calls(r"""
     q -nobatch; q; q -hold; q -long; q -json; q -xml; q -af Args Evil; q -format %s\n Evil;
     q -better-analyze; log; log 1.0 -json; why 1.0; why 1; why 1.0 -verbose; why 1.0 -json; status;
-    status -submitters; usage; account; timeline 1.0; userprio -all; verify; views; doctor; config; config EVIL;
-    config -dump EVIL; hold 1.0; release 1.1; prio -p 3 1.1; qedit 1.1 no% 1; vacate 1.0; suspend 1.0; continue 1.0;
-    submit job.sub -verbose; submit job.sub -dry-run -; submit no%; run no%; play no%; play evil.play;
+    status -submitters; usage; account; diff today now; timeline 1.0; userprio -all; verify; views; doctor; config;
+    config EVIL; config -dump EVIL; hold 1.0; release 1.1; prio -p 3 1.1; qedit 1.1 no% 1; vacate 1.0; suspend 1.0;
+    continue 1.0; submit job.sub -verbose; submit job.sub -dry-run -; submit no%; run no%; play no%; play evil.play;
     rm 1.1; history; history -long; %q; drain h%; off h%; on h%; reconfig; reschedule; resume -%;
     wait evil.log -echo -status -wait 0; wait no%; shell -%; tools-path;
     serve -%; doc %; man %; completion %; audit no%.db; import no%; follow no% -seconds 0
 """)
 IMPORT_CALLS = calls(r"""
     import folder; follow folder -seconds 0; audit; audit -all; log; log -evicted; history;
-    history -long; q; usage; usage -by user; account; timeline; why 1.0; why 1; verify; status; userprio
+    history -long; q; usage; usage -by user; account; diff 2020-01-01 now; timeline; why 1.0; why 1; verify; status;
+    userprio
 """)
 ESCAPING_COMMANDS = {"q", "log", "why", "submit", "play", "history", "audit", "doc", "config", "usage", "wait"}
 """Commands that print the hostile text, and so have to escape it."""
