@@ -31,6 +31,8 @@ def account(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
     keys_text = arguments.value("by", "user")
     by = keys_text.split(",")
+    if arguments.words:
+        raise UsageError(f"poolbook account {arguments.words[0]}: the command takes no names; choose the rows with -by")
     if not set(by) <= set(BY) or len(set(by)) < len(by):
         raise UsageError(
             f"poolbook account -by {keys_text}: unknown key; use {', '.join(BY)}, or several, such as machine,user"

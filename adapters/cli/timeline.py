@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...replay.narration.formatting import instant, interval
-from ..condor_tools.options import ToolError, command_table, parse
+from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import print_chart_row, width_of, wrap_text
 from ..runtime.queries import Queries
 from .common import selected_log
@@ -36,6 +36,9 @@ def timeline(argv: Sequence[str]) -> int:
     from .time_window import local_timezone, window_of
 
     arguments = parse(COMMAND, argv)
+    if len(arguments.words) > 1:
+        names = " ".join(arguments.words)
+        raise UsageError(f"poolbook timeline {names}: more than one name; give one job, slot or user, or POOL")
     subject, zone = (arguments.words or [POOL])[0], local_timezone()
     with Queries(selected_log(arguments)) as queries:
         window = window_of("timeline", arguments, "from", "to", queries.log)

@@ -18,6 +18,7 @@ from attrs import define, field
 from ...domain import events as e
 from ...domain.names import SlotName
 from ...domain.ports.log import EventStore
+from ...domain.state.accounting_groups import NO_GROUP
 from ...domain.units import SECOND
 from ..narration.formatting import EVER
 from ..usage.usage_sums import PERIODS, calendar_parts, date_of
@@ -130,7 +131,7 @@ def account(log: EventStore, by: Sequence[str], since: int = 0, until: int = EVE
         else:
             entitled = accountant.entitlements(*span)
         for name, core_time in entitled.items():
-            if name and (core_time or (name,) in rows):
+            if name not in ("", NO_GROUP) and (core_time or (name,) in rows):
                 rows[name,].entitled = core_time
     without_slot = (run for run in history.runs if SlotName.parse(run.slot).slot in ("", "local"))
     outside = sum(max(0, min(run.ended, until) - max(run.began, since)) for run in without_slot)

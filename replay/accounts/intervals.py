@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from itertools import groupby
+from operator import itemgetter
 from typing import Final, NamedTuple
 
 from attrs import define, field
@@ -160,46 +161,42 @@ class _Collector:
         self._first.setdefault(chain, at)
         return at
 
-    def _slot(self, name: str, chain: int, event: e.Event) -> _Slot:
+    def _slot(self, event: e.SlotEvent) -> tuple[_Slot, int]:
+        """Return the slot that an event is about, and the event's instant."""
+        name, chain = event.slot, self._chain(event)
+        at = self._instant(event, chain)
         slot = self.slots.get(name)
         if slot is None:
             slot = self.slots[name] = _Slot(name, SlotName.parse(name).machine)
         self._chain_slots.setdefault(chain, set()).add(name)
         slot.ended_at = 0
         if not slot.exists and not isinstance(event, e.SlotCreated | e.SlotDestroyed):
-            known_since = self._times[chain] if SlotName.parse(name).dynamic else self._first[chain]
-            slot.change(known_since, exists=True, pair="")
-        return slot
+            slot.change(at if SlotName.parse(name).dynamic else self._first[chain], exists=True, pair="")
+        return slot, at
 
     def on_source(self, event: e.SourceFound) -> None:
         if self.sources is not None:
             self.sources.fold_event(event)
 
     def on_created(self, event: e.SlotCreated) -> None:
-        chain = self._chain(event)
-        at = self._instant(event, chain)
-        slot = self._slot(event.slot, chain, event)
+        slot, at = self._slot(event)
         slot.machine = event.machine
         slot.change(at, exists=True, pair=INITIAL_PAIR, cores=_number(event.ad.get("Cpus", "")))
 
     def on_moved(self, event: e.SlotTransitioned) -> None:
-        chain = self._chain(event)
-        at = self._instant(event, chain)
-        slot = self._slot(event.slot, chain, event)
+        slot, at = self._slot(event)
         if state(event.target) not in _HELD:
             slot.changes.append(_Change(at, claim=_Claim()))
         slot.change(at, pair=event.target)
 
     def on_changed(self, event: e.SlotAdChanged) -> None:
         if "Cpus" in event.changes and event.cause != "published":
-            chain = self._chain(event)
-            at = self._instant(event, chain)
-            self._slot(event.slot, chain, event).change(at, cores=_number(event.changes["Cpus"]))
+            slot, at = self._slot(event)
+            slot.change(at, cores=_number(event.changes["Cpus"]))
 
     def on_destroyed(self, event: e.SlotDestroyed) -> None:
-        chain = self._chain(event)
-        at = self._instant(event, chain)
-        self._slot(event.slot, chain, event).change(at, exists=False, pair="")
+        slot, at = self._slot(event)
+        slot.change(at, exists=False, pair="")
 
     def on_claimed(self, event: e.ClaimMade) -> None:
         self._holders[event.slot] = event.submitter
@@ -210,9 +207,8 @@ class _Collector:
             self._note_holder(event, event.facts.get("user", ""))
 
     def _note_holder(self, event: e.SlotEvent, holder: str) -> None:
-        chain = self._chain(event)
-        at = self._instant(event, chain)
-        self._slot(event.slot, chain, event).changes.append(_Change(at, claim=_Claim(holder)))
+        slot, at = self._slot(event)
+        slot.changes.append(_Change(at, claim=_Claim(holder)))
 
     def on_external_begin(self, event: e.ClaimActivated) -> None:
         user = self._holders.get(event.slot, "")
@@ -233,14 +229,16 @@ class _Collector:
                     slot.change(max(self.last, event.at), pair=pair)
 
     def on_gap(self, event: e.SourceGap | e.SourceRefused) -> None:
-        """Mark the states of the slots as unknown until their next records."""
+        """Mark the states of the slots as unknown until their next records. An unreadable record that begins with the
+        name of a slot is about that slot."""
         if self.sources is None or self.sources.kind(event.source) != "startlog":
             return
         chain = self.sources.chain(event.source)
         last = self._times.get(chain, 0)
         since = event.since if isinstance(event, e.SourceGap) and event.since else last
+        text = event.text if isinstance(event, e.SourceRefused) and ": " in event.text else None
         for name in self._chain_slots.get(chain, ()):
-            if self.slots[name].exists:
+            if self.slots[name].exists and (text is None or text.startswith(SlotName.parse(name).slot)):
                 self.slots[name].change(max(since, last), pair="")
 
     def on_daemon(self, event: e.DaemonReported) -> None:
@@ -415,22 +413,35 @@ def _shared(members: list[list[SlotInterval]]) -> list[list[SlotInterval]]:
     """Return the intervals of a partitionable slot and its dynamic slots with the cores divided among them. The
     partitionable slot is the first member, and has all cores until now."""
     shares: list[list[SlotInterval]] = [[] for _ in members]
-    queues = [iter(intervals) for intervals in members]
-    current = [next(queue, None) for queue in queues]
-    instants = sorted({at for intervals in members for piece in intervals for at in (piece.begin, piece.end)})
-    for begin, end in pairwise(instants):
-        existing: list[tuple[int, SlotInterval]] = []
-        for number, piece in enumerate(current):
-            if piece is not None and piece.end <= begin:
-                piece = current[number] = next(queues[number], None)
-            if piece is not None and piece.begin <= begin:
-                existing.append((number, piece))
-        whole = next((piece.cores for number, piece in existing if not number), EVER)
+    ends = ((piece.end, False, number, piece) for number, intervals in enumerate(members) for piece in intervals)
+    begins = ((piece.begin, True, number, piece) for number, intervals in enumerate(members) for piece in intervals)
+    whole_pieces: dict[int, SlotInterval] = {}  #: the current interval of each existing member
+    shown_pieces: dict[int, SlotInterval] = {}  #: the same, with its cores, since these last changed
+    used, is_scarce = 0.0, False
+    for at, changes in groupby(sorted([*ends, *begins], key=itemgetter(0, 1)), key=itemgetter(0)):
+        changed = {0}
+        for _, is_begin, number, piece in changes:
+            used += (piece.cores if is_begin else -piece.cores) if number else 0.0
+            if is_begin:
+                whole_pieces[number] = piece
+                changed.add(number)
+            else:
+                del whole_pieces[number]
+                _append(shares[number], shown_pieces.pop(number)._replace(end=at))
+        left = whole_pieces[0].cores if 0 in whole_pieces else float(EVER)
+        was_scarce, is_scarce = is_scarce, used > left
+        if not is_scarce and not was_scarce:
+            left -= used - sum(whole_pieces[number].cores for number in changed & whole_pieces.keys() if number)
+        numbers = whole_pieces.keys() if is_scarce or was_scarce else changed & whole_pieces.keys()
         # Slots that are being preempted for others, and finally the partitionable slot, have what is left.
-        for number, piece in sorted(existing, key=lambda pair: (not pair[0], pair[1].state == "Preempting", pair[0])):
-            cores = min(piece.cores, whole)
-            whole -= cores
-            _append(shares[number], piece._replace(begin=begin, end=end, cores=cores))
+        for number in sorted(numbers, key=lambda one: (not one, whole_pieces[one].state == "Preempting", one)):
+            piece, shown = whole_pieces[number], shown_pieces.get(number)
+            cores = min(piece.cores, left)
+            left -= cores
+            if shown is not None and shown.cores != cores:
+                _append(shares[number], shown._replace(end=at))
+            if shown is None or shown.cores != cores:
+                shown_pieces[number] = piece._replace(begin=at, cores=cores)
     return shares
 
 

@@ -105,9 +105,12 @@ def test_users_are_entitled_to_cores_while_they_want_them() -> None:
 
 def test_groups_are_entitled_to_their_quotas() -> None:
     def assigned(at: int, cores: float) -> e.Event:
-        return e.QuotasAssigned(at * S, "negotiated", "s", 4.0, (GroupQuota("physics", cores, cores),))
+        return e.QuotasAssigned(
+            at * S, "negotiated", "s", 4.0, (GroupQuota("<none>", 1.0, 1.0), GroupQuota("physics", cores, cores))
+        )
 
     log = log_with([created(0), assigned(5, 2.0), assigned(10, 3.0), created(20, "slot2@h")], imported=False)
+    assert account(log, ["group"]).rows.keys() == {("",), ("physics",)}
     assert account(log, ["group"]).rows["physics",].entitled == (5 * 2 + 10 * 3) * S
     assert account(log, ["group"], 8 * S, 12 * S).rows["physics",].entitled == (2 * 2 + 2 * 3) * S
 
@@ -159,5 +162,6 @@ def test_json_is_in_seconds(output_of: OutputOf) -> None:
 
 
 def test_an_unknown_key_and_an_empty_time_are_reported(output_of: OutputOf) -> None:
+    assert "the command takes no names; choose the rows with -by" in output_of("account", "alice", code=2)
     assert "unknown key; use user, group, slot" in output_of("account", "-by", "nonsense", code=2)
     assert output_of("account", "-from", "2020-01-01", "-to", "2020-01-02").startswith("There were no slots from 2020")

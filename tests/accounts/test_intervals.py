@@ -258,9 +258,18 @@ IMPORTED_LOGS = [
         ],
         [(2, 3, "owner", ""), (3, 6, "unclaimed", ""), (6, 9, "unknown", "")],
     ),
+    (
+        [
+            created(2, line="1:2"),
+            e.SourceRefused(99 * S, "read", "1:3", 1, 3, "", "slot2: Changing state"),
+            moved(5, "O", "U", line="1:4"),
+            e.SourceRefused(99 * S, "read", "1:5", 1, 5, "", "slot1: Changing state"),
+            moved(8, "U", "O", line="1:6"),
+            moved(9, "O", "U", line="1:7"),
+        ],
+        [(2, 5, "owner", ""), (5, 8, "unknown", ""), (8, 9, "owner", "")],
+    ),
 ]
-
-
 SOURCES = ((1, "startlog"), (2, "schedlog"))
 
 

@@ -100,6 +100,7 @@ def test_the_rows_of_a_pool_a_slot_and_a_user_are_intervals(log_path: Path) -> N
 
 def test_an_unknown_subject_and_an_unwritable_page_are_reported(run: Run, tmp_path: Path) -> None:
     assert "the log shows no job, slot, machine or user carla" in run("carla", code=1)
+    assert "more than one name; give one job" in run("1.0", "2.0", code=2)
     assert "cannot be written: No such file or directory" in run("-html", str(tmp_path / "no" / "page.html"), code=1)
 
 
