@@ -23,7 +23,7 @@ ROOT = Path(__file__).parent.parent
 COMMAND = "import sys; from poolbook.adapters.cli.main import main; sys.exit(main(sys.argv[1:]))"
 
 
-@pytest.mark.parametrize(("page", "least"), [("classads", 20), ("library", 12)])
+@pytest.mark.parametrize(("page", "least"), [("classads", 20), ("library", 12), ("testing", 12)])
 def test_the_examples_of_a_page_print_the_output_shown(page: str, least: int) -> None:
     path = ROOT / "docs" / f"{page}.md"
     flags = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL

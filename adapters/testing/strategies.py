@@ -115,12 +115,17 @@ def _seconds() -> SearchStrategy[str]:
 
 
 def submit_descriptions(
-    *, max_cpus: int = 2, max_memory: int = 1024, extra: Mapping[str, SearchStrategy[object]] | None = None
+    *,
+    max_cpus: int = 2,
+    max_memory: int = 1024,
+    options: bool = True,
+    extra: Mapping[str, SearchStrategy[object]] | None = None,
 ) -> SearchStrategy[dict[str, object]]:
     """Generate submit descriptions, as `Pool.submit` accepts them.
 
     :param max_cpus: the most cores that a job requests
     :param max_memory: the most memory, in MB
+    :param options: whether jobs have priorities, policies, holds and requirements; if not, only requests
     :param extra: further submit commands, each of which a description may lack
     """
     optional: dict[str, SearchStrategy[object]] = {
@@ -140,7 +145,7 @@ def submit_descriptions(
         "request_cpus": st.integers(1, max_cpus),
         "request_memory": st.sampled_from(sorted({min(128, max_memory), max_memory})),
     }
-    return st.fixed_dictionaries(always, optional={**optional, **(extra or {})})
+    return st.fixed_dictionaries(always, optional={**(optional if options else {}), **(extra or {})})
 
 
 def behaviours(*, max_seconds: float = 3600, max_grace: float | None = None) -> SearchStrategy[Behaviour]:
@@ -347,7 +352,8 @@ def scenarios(
     policies = st.just(config) if isinstance(config, str) else configurations() if config is None else config
     steps = st.one_of(_submissions(users), _job_actions(), *([] if actions is None else [actions]))
     dated = st.lists(st.tuples(st.integers(0, days * 1440 - 1), steps), max_size=max_steps)
-    return _scenario(machines or pools(), policies, owners or owner_days(), days, dated, until)
+    machines = pools() if machines is None else machines
+    return _scenario(machines, policies, owner_days() if owners is None else owners, days, dated, until)
 
 
 @st.composite

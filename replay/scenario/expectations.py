@@ -89,7 +89,9 @@ def parse_condition(text: str, thing: str = "") -> Condition:
     external = references_or_empty(expression, ClassAd()).external
     job_names = {name[7:] for name in external if name.lower().startswith("target.")}
     names = {name for name in external if "." not in name}
-    of_jobs = bool(JOB.fullmatch(thing)) or (bool(job_names) and not names)
+    of_jobs = bool(JOB.fullmatch(thing)) if thing else bool(job_names) and not names
+    if thing and of_jobs and any(match[2].lower() == "slot" for match in _SCOPED.finditer(text) if match[2]):
+        raise ValueError(f"{text!r} is about slots, but {thing} is a job")
     if of_jobs:
         names, job_names = names | job_names, set()
     return Condition(text, of_jobs, expression, frozenset(names), frozenset(job_names))
@@ -171,6 +173,6 @@ def _state_condition(word: str, pairs: Collection[str]) -> str:
         return f'slot.State == "{state}" && slot.Activity == "{activity}"'
     if word in STATUS_NUMBERS:
         return f"job.JobStatus == {STATUS_NUMBERS[word]}"
-    if _NAME.fullmatch(word) and (hint := did_you_mean(word, [*STATUS_NUMBERS, *pairs], most=1)):
+    if (_NAME.fullmatch(word) or "/" in word) and (hint := did_you_mean(word, [*STATUS_NUMBERS, *pairs], most=1)):
         raise ValueError(f"{word!r} is neither a state nor a condition; {hint}")
     return word

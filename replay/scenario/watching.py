@@ -161,7 +161,8 @@ class Watched:
         for of_job, name in sorted(self._unseen):
             known = _JOB_NAMES if of_job else DYNAMIC_ATTRIBUTES
             if name.lower() not in known and any(of_jobs == of_job for _, of_jobs in things):
-                hint = did_you_mean(name, ATTRIBUTES if of_job else sorted(DYNAMIC_ATTRIBUTES), most=1)
+                spellings = sorted(ATTRIBUTES) if of_job else [spelling for spelling, _ in DYNAMIC_ATTRIBUTES.values()]
+                hint = did_you_mean(name, spellings, most=1)
                 if not of_job and name.lower() in _JOB_NAMES:
                     hint = f"write job.{name}"
                 self.unknown = f"no {'job' if of_job else 'slot'} has the attribute {name}{hint and f'; {hint}'}"

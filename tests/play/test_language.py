@@ -227,7 +227,7 @@ def test_a_scenario_ends_at_its_end_line_or_an_hour_after_its_last_line() -> Non
         ("at 0:10 KeyboardIdle=soon", 1, "'soon' is not a duration"),
         ("at 0:10 LoadAvg=high", 1, "'high' is not a number"),
         ("at 0:10 to 0:05 LoadAvg=1", 1, "must be later than the first"),
-        ("at 0:10 to 0:20 drain", 1, "only readings can have `at TIME to TIME`"),
+        ("at 0:10 to 0:20 drain", 1, "only readings, and expectations about a period, can have `at TIME to TIME`"),
         ("at 0:10 to 0:20 KeyboardIdle=5", 1, "only KeyboardIdle=0"),
         ("at 0:10 every 5 LoadAvg=1", 1, "needs an end"),
         ("at 0:10 every 0 until 5d LoadAvg=1", 1, "the duration after `every` must be longer than 0"),
