@@ -272,10 +272,16 @@ class _Collector:
                 known.changes.append(_Change(known.ended_at, exists=False))
         self.last = max([self.last, *(run.ended for run in runs)])
         recorded = set(self.slots)
-        for run in sorted(runs, key=lambda run: (run.began, run.ended)):
-            slot, end = self._slot_of_run(run), self.last if run.outcome == RUNNING else run.ended
-            if slot is not None and end > run.began:
-                slot.changes += [_Change(run.began, begun=run), _Change(end, ended=run)]
+        begins: dict[str, list[int]] = {}
+        for run in (ordered := sorted(runs, key=lambda run: (run.began, run.ended))):
+            begins.setdefault(run.slot, []).append(run.began)
+        for run in ordered:
+            slot = self._slot_of_run(run)
+            if run.outcome == RUNNING:  # if no record shows its end, it ended when the slot's next run began
+                end = next((at for at in begins[run.slot] if at > run.began), self.last)
+                run = _ended(run, end, RUNNING if end == self.last else ENDED)
+            if slot is not None and run.ended > run.began:
+                slot.changes += [_Change(run.began, begun=run), _Change(run.ended, ended=run)]
         for slot in (self.slots[name] for name in self.slots.keys() - recorded):
             ended = max(change.at for change in slot.changes)
             starts = (at for at in self._starts.get(slot.machine, ()) if at >= ended)
