@@ -101,7 +101,7 @@ class Report:
 
     >>> report.expect_share("alice", at_least=0.4)
     1.0
-    >>> report.never('slot.Activity == "Busy" && KeyboardIdle < 60')
+    >>> checks = report.never('slot.State == "Owner"')
     """
 
     failures: tuple[Failure, ...]  #: the scenario's expectations that are not met
@@ -270,7 +270,7 @@ class Report:
     def never(self, condition: str, *, of: str = "", between: tuple[Time, Time] | None = None) -> int:
         """Expect that a condition never holds for a slot or job; return how often it was evaluated.
 
-        >>> evaluations = report.never('job.JobStatus == 5')
+        >>> checks = report.never("job.JobStatus == 5")
 
         :param condition: a ClassAd expression: `slot.NAME` (or NAME) is an attribute of a slot, and `job.NAME` one of
             its job; an expression that names only attributes of jobs is about each job in the queue
@@ -294,8 +294,8 @@ class Report:
         """Expect that, whenever the condition `after` becomes true for a slot or job, another condition holds within
         this time, at some instant. Without `after`, expect it once, after the time `at`. Return how often it was due.
 
-        >>> report.within(600, 'slot.State == "Owner"', after="KeyboardIdle < 60")
-        0
+        >>> report.within(600, 'slot.Activity == "Busy"', after='slot.State == "Claimed"')
+        1
 
         :param between: only if `after` became true then
         :raises ExpectationError: it did not hold in time
@@ -358,9 +358,9 @@ def play(
 ) -> Report:
     """Play a scenario, and return a report of what happened.
 
-    >>> report = play("machine desk cores=2\\nsubmit alice run=10:00 at 0:20")
-    Traceback (most recent call last):
-    PlayError: ...
+    >>> report = play("at 0:20 submit alice run=10:00\\nat 1:00 expect 1.0 Running")
+    >>> report.jobs["1.0"].status
+    'Completed'
 
     :param scenario: its text, or the path of its file
     :param config: a configuration for all machines, which the scenario's own overrides: its text, the path of a file,

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import doctest
+import inspect
 from pathlib import Path
 
 import pytest
+from hypothesis.stateful import invariant
 
-from poolbook import Log, events
+from poolbook import Log, events, testing
 from poolbook.testing import ExpectationError, PlayError, Report, play
 
 from ..together import together
@@ -24,6 +27,31 @@ at 30:00 KeyboardIdle=0
 at 50:00 to 1:30:00 KeyboardIdle=0
 """
 """The job starts at 20:00, is suspended at 30:00 and 50:00, evicted at 1:00:05, and runs again from 1:50:00."""
+
+
+EXAMPLES = """\
+machine desk
+config
+    use FEATURE : StaticSlots
+    RUNBENCHMARKS = False
+end
+until 30:00
+at 0 submit alice run=10:00
+"""
+
+
+@pytest.mark.parametrize("name", sorted(set(testing.__all__) - {"BLOCKS"}))
+def test_examples_in_the_docstrings_of_the_kit_are_true(name: str) -> None:
+    thing = getattr(testing, name)
+    members = (
+        [getattr(thing, member) for member in dir(thing) if not member.startswith("_")] if name == "Report" else []
+    )
+    names = {"report": play(EXAMPLES), "Path": Path, "invariant": invariant} | vars(testing)
+    runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
+    for each in (thing, *members):
+        runner.run(doctest.DocTestParser().get_doctest(inspect.getdoc(each) or "", dict(names), name, None, None))
+    assert inspect.getdoc(thing)
+    assert runner.failures == 0
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ def test_subscribers_get_each_event_after_it_is_in_the_log() -> None:
         (lambda pool: pool.submit({}), SubmitError, "executable"),
         (lambda pool: pool.hold(), ValueError, "no jobs given"),
         (lambda pool: pool.remove(constraint="(("), Refusal, "constraint"),
-        (lambda pool: pool.edit("1", Owner="bob"), Refusal, "Owner"),
+        (lambda pool: pool.edit(constraint="true", Owner="bob"), Refusal, "Owner"),
         (lambda pool: pool.add_machine("node1"), Refusal, "node1 is already in the pool"),
         (lambda pool: pool.remove_machine("node9"), Refusal, "node9 is not in the pool"),
         (lambda pool: pool.add_machine("n", cpus=1, memory=1, static=3), ValueError, "configure less, or fewer slots"),
