@@ -145,7 +145,7 @@ function drawRow(row, y) {
     const wide = Math.max(end - x, 0.7);
     pen.fillRect(x, y + (ROW - BAR) / 2, wide > 3 ? wide - 0.6 : wide, BAR);
     drawn = end;
-    const label = row.job[i];
+    const label = row.job[i] === row.name ? "" : row.job[i];
     if (label && end - x > 44 && pen.measureText(label).width < end - x - 8) {
       pen.fillStyle = "#ffffff";
       pen.fillText(label, x + 4, y + ROW / 2 + 0.5);

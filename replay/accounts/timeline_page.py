@@ -29,6 +29,7 @@ def page(rows: Sequence[TimelineRow], subject: str) -> str:
     """Return the HTML page of a timeline."""
     parts = [part for row in rows for part in row.intervals]
     is_whole = all(at % SECOND == 0 for part in parts for at in (part.begin, part.end))
+    is_of_job = bool(rows) and any(part.job == rows[0].name for part in rows[0].intervals)  # other rows repeat its runs
     unit = SECOND if is_whole else MILLISECOND
     begin = min((part.begin // unit for part in parts), default=0)
     kinds = list(ALL_CLASSES)
@@ -54,7 +55,7 @@ def page(rows: Sequence[TimelineRow], subject: str) -> str:
     }  # fmt: skip
     texts = {
         "TITLE": escape(f"Timeline of {subject}"),
-        "SUMMARY": _summary(parts),
+        "SUMMARY": _summary(rows[0].intervals if is_of_job else parts),
         "STYLE": _file("timeline.css"),
         "HEAD": json.dumps(head, separators=(",", ":")).replace("<", "\\u003c"),
         "DATA": b64encode(compress(_packed(columns), 9)).decode(),

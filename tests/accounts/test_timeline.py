@@ -272,6 +272,17 @@ def test_a_week_of_1000_slots_is_a_page_under_5_mb(browser: Page, tmp_path: Path
     assert problems == []
 
 
+def test_the_page_of_a_job_counts_its_runs_once(run: Run, browser: Page, tmp_path: Path) -> None:
+    path = tmp_path / "job.html"
+    run("1.0", "-html", str(path), log=stored(tmp_path / "pool.db", OF_A_JOB))
+    problems = opened(browser, path)
+    cells = [row.split("\t")[:2] for row in browser.locator("tbody").inner_text().splitlines()]
+    assert cells == [["badput", "40 s"], ["idle", "40 s"], ["held", "20 s"]]
+    assert hover(browser, 0, 70 * S)["title"] == "held: 1.0"
+    assert hover(browser, 1, 30 * S)["cause"] == "the job was put on hold"
+    assert problems == []
+
+
 def test_texts_from_a_log_are_no_markup(browser: Page, tmp_path: Path) -> None:
     evil = "<img src=x onerror=alert(1)></script><b>"
     part = SlotInterval(f"{evil}@h", "h", S, 9 * S, "goodput", "Claimed", "Busy", "1.0", evil, evil, "", 1.0)
