@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from poolbook import Behaviour, Pool
 from poolbook.adapters import cli, condor_tools
 from poolbook.adapters.cli import job_actions, machine_commands, main, prio, userprio
 from poolbook.adapters.condor_tools import history, queue_table, status
@@ -307,3 +308,17 @@ def test_reading_a_plain_listing_loads_neither_the_engine_nor_attrs() -> None:
         "totals = queue_table.parse_arguments(['-totals'])\n"
         "assert ''.join(queue_table.render_rows([], totals, queue_table.CellContext(0)))\n"
     )
+
+
+@pytest.mark.parametrize(("tool", "own"), [("condor_q", ["-all"]), ("condor_status", []), ("condor_history", [])])
+def test_at_of_a_tool_of_htcondor_means_attributes(
+    tool: str, own: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Pool.open(str(tmp_path / "pool.db"), user="alice", behave=lambda launch: Behaviour(seconds=9)) as pool:
+        pool.add_machine("node1")
+        pool.submit({"executable": "/bin/work"}, count=2)
+        pool.advance(10)
+    monkeypatch.setattr(sys, "argv", [tool, *own, "-long", "-at", "MyType", "-log", str(tmp_path / "pool.db")])
+    assert main.main() == 0
+    lines = set(capsys.readouterr().out.split("\n"))
+    assert lines == {'MyType = "Machine"' if tool == "condor_status" else 'MyType = "Job"', ""}
