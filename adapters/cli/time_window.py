@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...replay.listing.time_texts import is_clock, since
 from ...replay.narration.formatting import EVER, instant
 from ..condor_tools.options import ToolError, UsageError
 from ..runtime.queries import LogBeginsLater, Queries
@@ -46,12 +47,11 @@ def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, a
 
 def parse_instant(command: str, text: str, log: EventStore, after: int | None = None) -> int:
     """Parse a time as `instant_of` does."""
-    from ...replay.forensics.imported_log import is_imported, time_span
-    from ...replay.listing.members import is_clock, since
-
     now = time.time_ns() // 1000
-    if is_clock(text) and after is None and is_imported(log):
-        now = min(now, time_span(log)[1])
+    if is_clock(text) and after is None:
+        from ...replay.forensics.imported_log import is_imported, time_span
+
+        now = min(now, time_span(log)[1]) if is_imported(log) else now
     try:
         return since(text, now, local_timezone(), after)
     except ValueError as error:

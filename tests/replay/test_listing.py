@@ -20,8 +20,8 @@ from poolbook.replay.listing.members import (
     members,
     members_between,
     parse_filter,
-    since,
 )
+from poolbook.replay.listing.time_texts import since
 from poolbook.replay.narration.sentence_tables import CAUSES
 
 from ..domain.event_examples import EXAMPLES
