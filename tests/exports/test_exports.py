@@ -145,6 +145,19 @@ def test_sums_over_the_slots_table_are_the_slots_time_by_class(url: str, exporte
     assert dict(duckdb.execute(statement).fetchall()) == expected
 
 
+def test_sums_over_the_slots_table_are_those_of_the_account_command(url: str, exported: Path, capsys: Any) -> None:
+    assert main(["account", "-by", "user,class", "-json", "-log", url]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    statement = (
+        "SELECT user_name, class, SUM(duration_us) / 1e6, SUM(duration_us * cores) / 1e6 "
+        f"FROM '{exported}/slots.parquet' GROUP BY 1, 2"
+    )
+    sums = {(user, kind): times for user, kind, *times in duckdb.execute(statement).fetchall()}
+    assert len(rows) == len(sums) > 1
+    for row in rows:
+        assert sums[row["user"], row["class"]] == pytest.approx([row["slot_seconds"], row["core_seconds"]], abs=1e-3)
+
+
 def test_the_runs_table_has_the_runs_of_the_log(url: str, exported: Path) -> None:
     with Log.open(url) as log:
         expected = Counter((run.user, run.outcome) for run in runs_of(log.event_store).runs)
