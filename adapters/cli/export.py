@@ -8,15 +8,17 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import BinaryIO, Final
 
-from ...replay.exports.tables import TABLES, rows_of
+from ...replay.exports.tables import TABLES, Row, rows_of
 from ...replay.narration.formatting import counted
 from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
+from ..condor_tools.terminal import ProgressLine
 from ..exports.tabular import FORMATS
 from ..runtime.queries import Queries
 from .common import selected_log
+from .log_commands import PROGRESS_INTERVAL
 from .time_window import Window, queries_at, window_of
 
 EXPORT = command_table("export")
@@ -40,8 +42,18 @@ def export(argv: Sequence[str]) -> int:
             return 0
         if arguments.has("tables"):
             raise UsageError(f"poolbook export {format_name}: -tables is only for {', '.join(FORMATS)}; omit it")
+        if output == "-" and format_name == "ocel":
+            raise UsageError("poolbook export ocel: the output is a database and cannot be printed; name a file")
+        if output == "-":
+            _write_other(format_name, queries, window, sys.stdout.buffer)
+            return 0
         with _new_file(output, arguments.has("force")) as path:
-            print(f"{output}: {_write_other(format_name, queries, window, path)}")
+            if format_name == "ocel":
+                count = _write_ocel(queries, window, path)
+            else:
+                with open(path, "wb") as file:
+                    count = _write_other(format_name, queries, window, file)
+        print(f"{output}: {count}")
     return 0
 
 
@@ -56,30 +68,49 @@ def _export_tables(queries: Queries, window: Window, format_name: str, output: s
             raise UsageError("poolbook export: `-` prints one table as csv or jsonl; name it with -tables")
         write(names[0], rows_of(names[0], queries.log, *window), sys.stdout.buffer, queries.log.id)
         return
-    os.makedirs(output, exist_ok=True)
+    try:
+        os.makedirs(output, exist_ok=True)
+    except OSError as error:
+        raise ToolError(
+            f"poolbook export: {output} is not a directory that can be created: {error.strerror}; name another one"
+        ) from None
     for name in names:
         target = os.path.join(output, f"{name}.{format_name}")
         with _new_file(target, arguments.has("force")) as path, open(path, "wb") as file:
-            count = write(name, rows_of(name, queries.log, *window), file, queries.log.id)
+            count = write(name, _with_progress(target, rows_of(name, queries.log, *window)), file, queries.log.id)
         print(f"{target}: {counted(count, 'row')}")
 
 
-def _write_other(format_name: str, queries: Queries, window: Window, path: str) -> str:
+def _with_progress(target: str, rows: Iterator[Row]) -> Iterator[Row]:
+    """Yield the rows, and show their number on a terminal."""
+    progress = ProgressLine(PROGRESS_INTERVAL)
+    for number, row in enumerate(rows):
+        if number % 1000 == 0 and progress.is_due():
+            progress.show_text(f"{target}: {number:,} rows")
+        yield row
+    progress.end()
+
+
+def _write_ocel(queries: Queries, window: Window, path: str) -> str:
+    from ...replay.accounts.intervals import slot_intervals
+    from ..exports.ocel import write_ocel
+
+    transitions = rows_of("transitions", queries.log, *window)
+    with open(path, "wb"):
+        pass  # SQLite does not say why it cannot create a file
+    return counted(write_ocel(transitions, slot_intervals(queries.log, *window), path), "event")
+
+
+def _write_other(format_name: str, queries: Queries, window: Window, file: BinaryIO) -> str:
     from ...replay.accounts.intervals import slot_intervals
 
-    if format_name == "ocel":
-        from ..exports.ocel import write_ocel
+    if format_name == "swf":
+        from ..exports.swf import write_swf
 
-        transitions = rows_of("transitions", queries.log, *window)
-        return counted(write_ocel(transitions, slot_intervals(queries.log, *window), path), "event")
-    with open(path, "wb") as file:
-        if format_name == "swf":
-            from ..exports.swf import write_swf
+        return counted(write_swf(queries.log, file, *window), "job")
+    from ..exports.perfetto import write_trace
 
-            return counted(write_swf(queries.log, file, *window), "job")
-        from ..exports.perfetto import write_trace
-
-        return counted(write_trace(slot_intervals(queries.log, *window), file, queries.log.id), "slice")
+    return counted(write_trace(slot_intervals(queries.log, *window), file, queries.log.id), "slice")
 
 
 @contextmanager
@@ -118,11 +149,13 @@ def sql(argv: Sequence[str]) -> int:
             rows = Database(connection).query(arguments.words[0])
             _PRINT[next(iter(name for name in _PRINT if arguments.has(name)), "")](rows)
         except (sqlite3.Error, ValueError) as error:
+            reason = "the statement returns no rows, but `sql` only reads" if type(error) is ValueError else str(error)
             names = ", ".join(
                 name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'view'")
             )
             raise ToolError(
-                f"poolbook sql: {error}; the views are {names}, and `SELECT * FROM documentation` lists all columns"
+                f"poolbook sql: {reason.rstrip('.')}; the views are {names}, and `SELECT * FROM documentation` "
+                "lists all columns"
             ) from None
     return 0
 

@@ -181,6 +181,11 @@ def test_one_table_can_be_printed(own: str, capfdbinary: Any) -> None:
     assert len(lines) == 1 + len(expected_rows(own, "runs"))
 
 
+def test_a_workload_can_be_printed(own: str, capfdbinary: Any) -> None:
+    assert main(["export", "swf", "-", "-log", own]) == 0
+    assert capfdbinary.readouterr().out.startswith(b"; Version: 2.2\n")
+
+
 def test_an_existing_file_is_only_replaced_with_force(own: str, tmp_path: Path, capsys: Any) -> None:
     target = tmp_path / "runs.csv"
     target.write_text("mine")
@@ -202,6 +207,9 @@ def test_an_existing_file_is_only_replaced_with_force(own: str, tmp_path: Path, 
         (["csv", "out", "-tables", "jobs"], "unknown table; use runs, slots, cycles, events, transitions"),
         (["swf", "out", "-tables", "runs"], "-tables is only for parquet, csv, jsonl"),
         (["swf", "no/such/folder/x.swf"], "cannot be written: No such file or directory"),
+        (["ocel", "no/such/folder/x.sqlite"], "cannot be written: No such file or directory"),
+        (["ocel", "-"], "the output is a database and cannot be printed; name a file"),
+        (["csv", "/dev/null/x"], "is not a directory that can be created: Not a directory"),
     ],
 )
 def test_a_wrong_command_is_an_error_that_names_the_fix(own: str, words: list[str], error: str, capsys: Any) -> None:
@@ -395,6 +403,8 @@ def test_sql_queries_the_views_at_a_time(own: str, capsys: Any) -> None:
     ("statement", "error"),
     [
         ("DELETE FROM jobs", "attempt to write a readonly database"),
+        ("ATTACH 'other.db' AS other", "the statement returns no rows, but `sql` only reads"),
+        ("SELECT 1; SELECT 2", "only execute one statement at a time; the views are"),
         ("SELECT * FROM missing", "no such table: missing; the views are queue, finished, waiting, documentation"),
         ("SELEC", "syntax error"),
     ],
