@@ -4,7 +4,8 @@ from __future__ import annotations
 
 _PUBLIC = {
     "AlreadyServed", "ClassAdSyntaxError", "ConfigError", "EvaluationError", "Fenced", "LogBeginsLater",
-    "LogClosed", "LogDamaged", "LogError", "LogNewer", "LogUnavailable", "NotKnown", "PoolbookError", "Refusal",
+    "LogClosed", "LogDamaged", "LogError", "LogNewer", "LogUnavailable", "NotKnown", "ParallelReplayError",
+    "PoolbookError", "Refusal",
     "SlotTypeError", "SubmitError", "SupervisorError", "UnknownDialectError", "UnknownThingError",
 }  # fmt: skip
 """The errors that `poolbook` exports: a traceback names them as a program does, ``poolbook.Refusal``."""

@@ -40,14 +40,14 @@ def export(argv: Sequence[str]) -> int:
         if format_name in FORMATS:
             _export_tables(queries, window, format_name, output, arguments)
             return 0
-        if arguments.has("tables"):
-            raise UsageError(f"poolbook export {format_name}: -tables is only for {', '.join(FORMATS)}; omit it")
+        if arguments.has("only"):
+            raise UsageError(f"poolbook export {format_name}: -only is only for {', '.join(FORMATS)}; omit it")
         if output == "-" and format_name == "ocel":
             raise UsageError("poolbook export ocel: the output is a database and cannot be printed; name a file")
         if output == "-":
             _write_other(format_name, queries, window, sys.stdout.buffer)
             return 0
-        with _new_file(output, arguments.has("force")) as path:
+        with _new_file(output, arguments.has("replace")) as path:
             if format_name == "ocel":
                 count = _write_ocel(queries, window, path)
             else:
@@ -58,14 +58,14 @@ def export(argv: Sequence[str]) -> int:
 
 
 def _export_tables(queries: Queries, window: Window, format_name: str, output: str, arguments: Arguments) -> None:
-    names = arguments.value("tables", ",".join(TABLES)).split(",")
+    names = arguments.value("only", ",".join(TABLES)).split(",")
     unknown = [name for name in names if name not in TABLES]
     if unknown:
-        raise UsageError(f"poolbook export -tables {unknown[0]}: unknown table; use {', '.join(TABLES)}")
+        raise UsageError(f"poolbook export -only {unknown[0]}: unknown table; use {', '.join(TABLES)}")
     write = FORMATS[format_name]
     if output == "-":
         if len(names) != 1 or format_name == "parquet":
-            raise UsageError("poolbook export: `-` prints one table as csv or jsonl; name it with -tables")
+            raise UsageError("poolbook export: `-` prints one table as csv or jsonl; name it with -only")
         write(names[0], rows_of(names[0], queries.log, *window), sys.stdout.buffer, queries.log.id)
         return
     try:
@@ -76,7 +76,7 @@ def _export_tables(queries: Queries, window: Window, format_name: str, output: s
         ) from None
     for name in names:
         target = os.path.join(output, f"{name}.{format_name}")
-        with _new_file(target, arguments.has("force")) as path, open(path, "wb") as file:
+        with _new_file(target, arguments.has("replace")) as path, open(path, "wb") as file:
             count = write(name, _with_progress(target, rows_of(name, queries.log, *window)), file, queries.log.id)
         print(f"{target}: {counted(count, 'row')}")
 
@@ -114,10 +114,10 @@ def _write_other(format_name: str, queries: Queries, window: Window, file: Binar
 
 
 @contextmanager
-def _new_file(output: str, is_forced: bool) -> Iterator[str]:
+def _new_file(output: str, is_replaced: bool) -> Iterator[str]:
     """Give the path of a temporary file, which replaces the output at the end, unless an error occurs."""
-    if os.path.exists(output) and not is_forced:
-        raise ToolError(f"poolbook export: {output} exists; name another file, or replace it with -force")
+    if os.path.exists(output) and not is_replaced:
+        raise ToolError(f"poolbook export: {output} exists; name another file, or replace it with -replace")
     path = f"{output}.new"
     with suppress(FileNotFoundError):
         os.unlink(path)

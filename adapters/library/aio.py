@@ -230,6 +230,7 @@ class AsyncLog(_InThread[Log]):
     why = _coroutine(Log.why)
     verify = _coroutine(Log.verify)
     audit = _coroutine(Log.audit)
+    map_segments = _coroutine(Log.map_segments)
 
     async def follow(
         self,

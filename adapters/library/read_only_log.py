@@ -149,7 +149,7 @@ class Log(LogQueries):
         """Return what changed between two instants, in seconds since the epoch, as in `poolbook diff`.
 
         >>> [(change.thing, change.what, change.after) for change in log.diff(1_800_000_000) if change.kind == "job"]
-        [('1.0-1', 'completed', 'Completed')]
+        [('1.0', 'completed', 'Completed'), ('1.1', 'completed', 'Completed')]
 
         :param until: None: the log's end
         :raises ValueError: an instant is not valid

@@ -167,7 +167,7 @@ def test_the_runs_table_has_the_runs_of_the_log(url: str, exported: Path) -> Non
 
 def test_a_window_selects_the_rows_of_a_period(own: str, tmp_path: Path) -> None:
     window = ["-from", "2027-01-15 08:01", "-to", "2027-01-15 08:02"]
-    assert main(["export", "parquet", str(tmp_path), "-tables", "slots,events", *window, "-log", own]) == 0
+    assert main(["export", "parquet", str(tmp_path), "-only", "slots,events", *window, "-log", own]) == 0
     seconds = f"SELECT DISTINCT slot, SUM(duration_us) // 1000000 FROM '{tmp_path}/slots.parquet' GROUP BY 1"
     lengths = dict(duckdb.execute(seconds).fetchall())
     assert lengths["slot1@node1"] == 60
@@ -175,7 +175,7 @@ def test_a_window_selects_the_rows_of_a_period(own: str, tmp_path: Path) -> None
 
 
 def test_one_table_can_be_printed(own: str, capfdbinary: Any) -> None:
-    assert main(["export", "csv", "-", "-tables", "runs", "-log", own]) == 0
+    assert main(["export", "csv", "-", "-only", "runs", "-log", own]) == 0
     lines = capfdbinary.readouterr().out.decode().splitlines()
     assert lines[0].startswith("job,cluster,proc,user_name")
     assert len(lines) == 1 + len(expected_rows(own, "runs"))
@@ -189,11 +189,11 @@ def test_a_workload_can_be_printed(own: str, capfdbinary: Any) -> None:
 def test_an_existing_file_is_only_replaced_with_force(own: str, tmp_path: Path, capsys: Any) -> None:
     target = tmp_path / "runs.csv"
     target.write_text("mine")
-    command = ["export", "csv", str(tmp_path), "-tables", "runs", "-log", own]
+    command = ["export", "csv", str(tmp_path), "-only", "runs", "-log", own]
     assert main(command) == 1
-    assert "replace it with -force" in capsys.readouterr().err
+    assert "replace it with -replace" in capsys.readouterr().err
     assert target.read_text() == "mine"
-    assert main([*command, "-force"]) == 0
+    assert main([*command, "-replace"]) == 0
     assert target.read_text().startswith("job,")
 
 
@@ -203,9 +203,9 @@ def test_an_existing_file_is_only_replaced_with_force(own: str, tmp_path: Path, 
         ([], "specify a format (parquet, csv, jsonl, swf, ocel, perfetto)"),
         (["xml", "out"], "specify a format"),
         (["csv", "-"], "`-` prints one table"),
-        (["parquet", "-", "-tables", "runs"], "`-` prints one table"),
-        (["csv", "out", "-tables", "jobs"], "unknown table; use runs, slots, cycles, events, transitions"),
-        (["swf", "out", "-tables", "runs"], "-tables is only for parquet, csv, jsonl"),
+        (["parquet", "-", "-only", "runs"], "`-` prints one table"),
+        (["csv", "out", "-only", "jobs"], "unknown table; use runs, slots, cycles, events, transitions"),
+        (["swf", "out", "-only", "runs"], "-only is only for parquet, csv, jsonl"),
         (["swf", "no/such/folder/x.swf"], "cannot be written: No such file or directory"),
         (["ocel", "no/such/folder/x.sqlite"], "cannot be written: No such file or directory"),
         (["ocel", "-"], "the output is a database and cannot be printed; name a file"),
@@ -265,7 +265,7 @@ def test_the_import_of_an_export_never_adds_to_another_log(
 def test_a_damaged_export_is_an_error_and_leaves_no_log(
     own: str, tmp_path: Path, change: Any, error: str, capsys: Any
 ) -> None:
-    assert main(["export", "jsonl", str(tmp_path), "-tables", "events", "-log", own]) == 0
+    assert main(["export", "jsonl", str(tmp_path), "-only", "events", "-log", own]) == 0
     file = tmp_path / "events.jsonl"
     file.write_bytes(b"\n".join(change(file.read_bytes().splitlines())))
     copy = tmp_path / "copy.db"

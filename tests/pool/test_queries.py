@@ -91,6 +91,7 @@ def test_queries_that_a_log_cannot_answer_are_explained(url: str, imported: str)
 
 
 ASK_BY_THEMSELVES = {
+    "import_folders.py": "the new log that it restores",
     "log_commands.py": "why",
     "play.py": "the log of a scenario that is being played",
     "time_window.py": "the instants that options name",
