@@ -32,7 +32,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class RangeValues(NamedTuple):
-    """The values that all jobs of a range share: status, slot, and changes as JSON."""
+    """The values shared by all jobs in a range: status, slot, and changes as JSON."""
 
     status: int
     slot: str

@@ -25,7 +25,7 @@ SAMPLED: Final = frozenset({"job_ads", "machine_ads", "submitter_ads"})
 
 
 class AdPlace(NamedTuple):
-    """The location of an ad: the event's position in the log, and the ad's number in the event, from 0."""
+    """The location of an ad: the event's position in the log, and the ad's number in the event, counting from 0."""
 
     position: int
     number: int

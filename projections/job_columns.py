@@ -1,8 +1,8 @@
-"""Job attributes as text, without building ads: a value that all jobs of a range share is computed once.
+"""Job attributes as text, without building ads: a value shared by all jobs in a range is computed once.
 
-Values are printed as by ``-autoformat``: strings without quotes, other values as ClassAd literals, and ``undefined``
-for a missing attribute. Literals are not evaluated. Other expressions are evaluated once for a range if they read only
-shared attributes, and otherwise for each job.
+Values are printed the way ``-autoformat`` prints them: strings without quotes, other values as ClassAd literals, and
+``undefined`` for a missing attribute. Literals are not evaluated. Other expressions are evaluated once per range if
+they read only shared attributes, and otherwise for each job.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
 
 UNDEFINED = "undefined"
-Column = str | Iterable[str]  #: one text for all jobs of a range, or one text for each job
+Column = str | Iterable[str]  #: one text for all jobs in a range, or one text for each job
 QUEUE_ATTRIBUTES: dict[str, Callable[[ProcRange], Column]] = {
     "clusterid": lambda job_range: str(job_range.cluster),
     "procid": lambda job_range: map(str, range(job_range.first, job_range.last + 1)),
@@ -122,7 +122,7 @@ class Columns:
 
 
 def _differs(name: str, ad: ClassAd, job_range: ProcRange, cluster: ClusterAds) -> bool:
-    """Return True if an attribute's value may differ between the jobs of a range. `ad` is the first job's ad."""
+    """Return True if an attribute's value may differ between the jobs in a range. `ad` is the first job's ad."""
     from ..domain.classad import EvaluationError
 
     if _OPAQUE.search(cluster.row.ad) or _OPAQUE.search(job_range.changes):

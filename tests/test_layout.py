@@ -81,7 +81,7 @@ CONTEXTS = {
     ),
 }
 
-# The roles of a pool: they affect each other only by messages, which `domain.decide.delivery` delivers.
+# The roles of a pool: they affect each other only through messages, which `domain.decide.delivery` delivers.
 # Below them is what they share: neither the roles nor the code that composes them.
 ROLES = ("schedd", "startd", "negotiator", "defrag")
 SHARED = ("classad", "config", "decision", "events", "fold", "macros", "ports", "requests", "state", "state_machines")

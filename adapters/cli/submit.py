@@ -84,8 +84,8 @@ def submit_jobs(arguments: Arguments) -> tuple[Submitted, str]:
     `ToolError` if the command line is invalid."""
     selected_log(arguments, *POOL_OPTIONS)
     if arguments.has("interactive") and not is_served(selected_log(arguments)):
-        advice = f"`poolbook serve{log_option(selected_log(arguments))}` starts to run its jobs"
-        raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served: {advice}")
+        advice = f"run `poolbook serve{log_option(selected_log(arguments))}` to serve it and run its jobs"
+        raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served; {advice}")
     description = description_of(arguments)
     is_verbose = _prints_ads(arguments, description)
     submitted = pool_client.submit(selected_log(arguments), description, keep=is_verbose)

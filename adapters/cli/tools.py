@@ -142,7 +142,7 @@ def _stop(url: str) -> int:
             server = process_of(connection)
     except OSError:
         raise ToolError(
-            f"poolbook: this log is not being served: `poolbook serve{log_option(url)}` serves it"
+            f"poolbook: this log is not being served; run `poolbook serve{log_option(url)}` to serve it"
         ) from None
     try:
         os.kill(server, signal.SIGTERM)

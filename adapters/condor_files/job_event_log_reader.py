@@ -184,9 +184,9 @@ class JobEventLogReader:
         return end - at
 
     def _read_regular(self, pieces: list[str], events: list[Event]) -> bool:
-        """Process the pieces and return True if each of them is exactly one entry; else process none. The caller has
-        checked that there are as many headers as pieces, so if each piece starts with a header, none has a second
-        one."""
+        """If every piece is exactly one entry, process them all and return True; otherwise, process none and return
+        False. The caller has checked that there are as many headers as pieces, so if each piece starts with a header,
+        none has a second one."""
         line, time_before, match, known_times = self.line + 1, self._clock.last, _HEADER.match, self._known_times
         at, runs, taken_entries, last_stamp = time_before, list[tuple[str, list[Taken]]](), list[Taken](), ""
         add_entry = taken_entries.append

@@ -158,7 +158,7 @@ class Pool(Submitters, LogQueries):
         :param uid_domain: the domain of the users of a new log's pool, unless its configuration has a UID_DOMAIN; this
             machine's name by default
         :param user: the user who submits and changes jobs unless a method names another; by default this process's
-            user. With `execute`, the jobs of these users run with the rights of this process; the jobs in the log
+            user. With `execute`, the jobs of these users run with the privileges of this process; the jobs in the log
             of any other user are held (code 23)
         :param wait: seconds to wait for the log while another process or pool has it open
         :raises LogError: the log cannot be opened, or was imported (`Log.open` reads it)
@@ -276,7 +276,7 @@ class Pool(Submitters, LogQueries):
         return submit_request(parsed, engine.id("submit"), user, number), parsed.warnings
 
     def _allow_jobs_of(self, user: str) -> None:
-        """With real execution, let jobs of this user run with the rights of this process."""
+        """With real execution, let jobs of this user run with the privileges of this process."""
         world = self._engine.world
         if not isinstance(world, VirtualWorld):
             from ..runtime.local_world import LocalWorld

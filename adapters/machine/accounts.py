@@ -79,7 +79,7 @@ class JobAccountSettings:
 
     def account_of(self, job: Ad, slot: str, owner: str) -> UnixAccount:
         """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if the account does not
-        exist on this machine or has root's rights."""
+        exist on this machine or has root's privileges."""
         account = self.owner_account(owner) if self.runs_as_owner(job, owner) else account_named(self.slot_user(slot))
         return evolve(account, dedicated=self.dedicated is not None and self.dedicated.search(account.name) is not None)
 
@@ -122,13 +122,13 @@ class JobAccountSettings:
 
 
 def account_named(name: str) -> UnixAccount:
-    """Return an account of this machine. Raise `NoAccount` if no account has this name, or it has root's rights."""
+    """Return an account of this machine. Raise `NoAccount` if no account has this name, or it has root's privileges."""
     try:
         user = pwd.getpwnam(name)
     except (KeyError, ValueError):
         raise NoAccount(f"this machine has no user {name}") from None
     if user.pw_uid == 0 or user.pw_gid == 0:
-        raise NoAccount(f"{name} has root's rights; jobs of other users never run with these")
+        raise NoAccount(f"{name} has root's privileges; jobs of other users never run with these")
     return UnixAccount(name, user.pw_uid, user.pw_gid, tuple(os.getgrouplist(name, user.pw_gid)), user.pw_dir)
 
 
@@ -160,8 +160,8 @@ def _check_root(configuration: Configuration, names: list[str]) -> None:
     if names and os.geteuid() != 0:
         raise configuration.error(
             names[0],
-            f"{names[0]} = {configuration.get(names[0])}: only a pool that root serves can run jobs as other users; "
-            "serve it as root, or leave this out",
+            f"{names[0]} = {configuration.get(names[0])}: only a pool served by root can run jobs as other users; "
+            "run `poolbook serve` as root, or remove this setting",
         )
 
 

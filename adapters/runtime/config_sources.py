@@ -101,7 +101,7 @@ def _check_own(path: Path) -> None:
 
 
 def environment_settings(environment: Mapping[str, str] | None = None) -> list[str]:
-    """Return the environment variables that set an HTCondor setting (``_CONDOR_START``), which have effect even without
+    """Return the environment variables that set an HTCondor setting (``_CONDOR_START``), which take effect even without
     a file. Other variables with this prefix belong to a job's environment (``_CONDOR_SCRATCH_DIR``)."""
     variables = os.environ if environment is None else environment
     named = sorted(name for name in variables if name[:8].lower() == "_condor_")

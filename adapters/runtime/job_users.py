@@ -1,6 +1,6 @@
 """Choose the users as whom jobs run in a pool served by root, and whose rights apply to their files.
 
-Work for another user's job is done with that user's rights: the supervisor's processes become the user
+Work for another user's job is done with that user's privileges: the supervisor's processes become the user
 (``supervisor/rights``), and this process uses ``rights_of``, which changes the rights only of the calling thread.
 """
 

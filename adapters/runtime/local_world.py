@@ -122,7 +122,7 @@ class LocalWorld(World):
         return time.time_ns() // 1000
 
     def serve_users(self, refuses_root: bool = False) -> None:
-        """Run each user's jobs with that user's rights, if this process runs as root. With ``refuses_root``, root's
+        """Run each user's jobs with that user's privileges, if this process runs as root. With ``refuses_root``, root's
         jobs are not run."""
         if os.geteuid() == 0:
             self._users = JobUsers(self._folder, refuses_root)

@@ -143,9 +143,9 @@ class LogWriter:
         """Decide `stimuli` and their immediate consequences, append the events, and perform the effects.
 
         Return one answer for each stimulus, after the append. A rejected stimulus changes nothing. `patience` limits
-        how many jobs are evaluated one by one for a command's constraint. None means no limit.
+        how many jobs are evaluated individually against a command's constraint. None means no limit.
 
-        :raises LogError: nothing was changed
+        :raises LogError: the append failed; nothing was changed
         """
         before, now = self.state.position, self.now()
         self._caches.get(EvaluationBudget).copy_from(patience or EvaluationBudget())

@@ -72,7 +72,7 @@ class ServedUsers(Enum):
     """The users whose jobs a pool runs."""
 
     OWN = auto()  #: only jobs of the serving user
-    EACH = auto()  #: served by root: each user's jobs with that user's rights, root's jobs with root's rights
+    EACH = auto()  #: served by root: each user's jobs with that user's privileges, root's jobs with root's privileges
     ALL = auto()  #: like EACH, but without root's jobs; all users may submit
 
 
@@ -364,8 +364,8 @@ class PoolServer:
             self.warn(str(error))
 
     def _decide_one_by_one(self, stimuli: Sequence[s.Stimulus], requests: Sequence[_PendingRequest]) -> None:
-        """Decide requests one by one after deciding them together raised an exception, so that only the request that
-        causes it fails."""
+        """If deciding the requests together raised an exception, decide them one by one, so that only the request at
+        fault fails."""
         self.engine.handle([stimulus for stimulus in stimuli if stimulus not in self.engine.unlogged])
         for request in requests:
             self._decide_alone(request, EvaluationBudget(MAX_JOBS))

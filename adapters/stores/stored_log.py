@@ -277,12 +277,12 @@ def marked_head(recorder: LogRecorder, mark_path: str) -> Head:
     if head.position and (not last_rows or recorder.seal_at(head.position) != (head.epoch, head.digest)):
         raise LogDamaged(
             f"{recorder.name} was truncated: its head is at position {head.position}, but the event or the seal there "
-            "is missing or altered. Reading still works up to the last event; to write, restore it from a backup"
+            "is missing or altered. It can still be read up to the last event; to write, restore it from a backup"
         )
     problem = disagreement(marked, head, recorder.seal_at)
     if problem:
         raise LogDamaged(
-            f"{recorder.name} is not the log that was last written here: {problem}. Reading it still works. Restore "
-            f"the log from a backup; or, to continue from here, remove its mark {mark_path}"
+            f"{recorder.name} is not the log that was last written here: {problem}. It can still be read. Restore "
+            f"the log from a backup; or, to continue from here, delete its mark, the file {mark_path}"
         )
     return head

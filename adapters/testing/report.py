@@ -268,7 +268,7 @@ class Report:
         return self._measure(Measure("waste", name, None, at_most), between)
 
     def never(self, condition: str, *, of: str = "", between: tuple[Time, Time] | None = None) -> int:
-        """Expect that a condition never holds for a slot or job; return how often it was evaluated.
+        """Expect that a condition never holds for a slot or job; return the number of times it was evaluated.
 
         >>> checks = report.never("job.JobStatus == 5")
 
@@ -292,12 +292,12 @@ class Report:
         between: tuple[Time, Time] | None = None,
     ) -> int:
         """Expect that, whenever the condition `after` becomes true for a slot or job, another condition holds within
-        this time, at some instant. Without `after`, expect it once, after the time `at`. Return how often it was due.
+        this time. Without `after`, expect it once, after the time `at`. Return the number of times it was due.
 
         >>> report.within(600, 'slot.Activity == "Busy"', after='slot.State == "Claimed"')
         1
 
-        :param between: only if `after` became true then
+        :param between: count only the times `after` became true within this period
         :raises ExpectationError: it did not hold in time
         :raises ValueError: as for `never`
         """

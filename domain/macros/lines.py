@@ -80,7 +80,7 @@ def read_included(
     """Return the name and text of an included file or command, or None if it is missing and optional (``ifexist``).
 
     :param options: the options between ``include`` and the colon
-    :param expand: expands the macros in the name of the file for a command's output
+    :param expand: a function that expands macros in the name of the file that caches a command's output
     :raises MacroError: if the file cannot be read, the command cannot be run, or an option is invalid
     """
     is_optional, is_command, output_file = _parse_options(options)

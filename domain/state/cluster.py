@@ -282,7 +282,7 @@ class Cluster:
                     self._set_status(proc, number)
 
     def _are_alike(self, first: int, last: int) -> bool:
-        """Return True if the jobs of a range have the same status and are in the same cohort."""
+        """Return True if the jobs in a range have the same status and are in the same cohort."""
         statuses, cohorts = self.status[first : last + 1], self.cohort_of[first : last + 1]
         return statuses == statuses[:1] * (last - first + 1) and cohorts == cohorts[:1] * len(statuses)
 

@@ -48,10 +48,11 @@ class ScenarioMachine:
 @frozen
 class ScenarioStep:
     """A step of a scenario at an instant (microseconds since the start). ``verb`` is one of ``VERBS``, or ``read``
-    (readings in ``attributes``), ``reconfigure`` (with ``sources``; if empty, unchanged), ``set`` (settings in
-    ``attributes``) or ``expect`` (in ``expected`` or, about a period, in ``check``). ``commands`` are submit commands.
-    ``thing`` is the object as written; for slots and machines it may be a pattern. Temporary readings and periods end
-    at ``until`` (0: a period from the start to ``at``). ``text`` is the line after the time."""
+    (readings in ``attributes``), ``reconfigure`` (with ``sources``; if empty, the configuration sources are
+    unchanged), ``set`` (settings in ``attributes``) or ``expect`` (in ``expected`` or, for a period, in ``check``).
+    ``commands`` are submit commands. ``thing`` is the object's name as written in the scenario; for slots and machines
+    it may be a pattern. ``until`` is when a temporary reading or a period ends; if it is 0, the period runs from the
+    start of the scenario to ``at``. ``text`` is the line after the time."""
 
     line: int
     at: int

@@ -78,7 +78,7 @@ def test_the_name_of_the_slot_can_be_the_account() -> None:
 
 # Owners without an account, or with root's: their jobs do not run.
 REFUSED: list[tuple[str, str, dict[str, str], str]] = [
-    ("", "root", {}, "has root's rights"),
+    ("", "root", {}, "has root's privileges"),
     ("", "no-such-user", {}, "this machine has no user no-such-user"),
     ("", "4711", {}, "this machine has no user 4711"),
     ("SOFT_UID_DOMAIN = true", "0", {}, "this machine has no user 0"),
@@ -140,4 +140,4 @@ def test_a_users_pool_reports_that_slot_users_need_root(setting: str) -> None:
         "except Exception as error: print(type(error).__name__, error)"
     )
     completed = forked.run(["-c", code, f"{setting} = {SLOTS}\n"], user=65534, check=True)
-    assert f"{setting} = {SLOTS}: only a pool that root serves can run jobs as other users" in completed.stdout
+    assert f"{setting} = {SLOTS}: only a pool served by root can run jobs as other users" in completed.stdout

@@ -102,7 +102,7 @@ def process_of(rights: UserIds) -> str:
 
 @pytest.mark.parametrize("rights", [UserIds(0, USER.pw_gid, GROUPS), UserIds(USER.pw_uid, 0, GROUPS)])
 def test_no_process_becomes_root_for_others(rights: UserIds) -> None:
-    assert "programs of other users never run with root's rights" in in_a_process(lambda: process_of(rights))
+    assert "programs of other users never run with root's privileges" in in_a_process(lambda: process_of(rights))
 
 
 def test_an_action_as_a_user_has_the_users_groups_and_roots_again_afterwards(place: Path) -> None:

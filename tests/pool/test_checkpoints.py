@@ -71,7 +71,7 @@ def test_a_job_evicted_ten_times_ends_like_one_that_was_not(folder: Folder) -> N
     assert ad(folder, *names) == ["0", "11", "10", "11", "11"]
     assert "sound" in folder.call("verify")
     assert log(folder).count("\n040 (") == 4 * GOAL and log(folder).count("\n004 (") == 10
-    assert "Its output was kept for the next run" in folder.call("why", "1.0", "-verbose")
+    assert "Saving its output for the next run took " in folder.call("why", "1.0", "-verbose")
 
 
 def test_a_job_continues_in_its_slot_after_each_checkpoint_and_from_the_last_one_in_its_next_run(

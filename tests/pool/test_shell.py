@@ -70,7 +70,7 @@ def test_programs_find_htcondors_tools_and_a_pool_that_runs_their_jobs(folder: F
     assert shell(folder, "condor_history -af ClusterId") == "1\n"  # the same pool, which is still there
     stop = ("shell", "-stop")
     assert folder.call(*stop) == ""
-    assert "not being served: `poolbook serve` serves it" in folder.call(*stop, code=1)
+    assert "not being served; run `poolbook serve` to serve it" in folder.call(*stop, code=1)
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
 
 def start_as(account: UserIds, order: Order, scratch: str, execute: str) -> tuple[int, int]:
     """Start a job's own process as another user, which posix_spawn(3) cannot do; return its pid. The new process opens
-    and executes everything with that user's rights. Raise `StartError` if the process cannot be started. Because a
+    and executes everything with that user's privileges. Raise `StartError` if the process cannot be started. Because a
     user's file system may be slow, also return, for a process that takes longer, the descriptor from which
     ``read_start_reply`` reads the result later (else -1)."""
     reply, write_end = os.pipe2(os.O_CLOEXEC)

@@ -40,9 +40,9 @@ def ids_of_account(account: Mapping[str, Any] | None) -> UserIds | None:
 
 def become(rights: UserIds) -> None:
     """Permanently give this process the rights of a user. Raise `OSError` if that fails, or the user is root: nothing
-    is done for users with root's rights."""
+    is done for users with root's privileges."""
     if rights.uid == 0 or rights.gid == 0:
-        raise PermissionError(1, "programs of other users never run with root's rights")
+        raise PermissionError(1, "programs of other users never run with root's privileges")
     os.setgroups(rights.groups)
     os.setresgid(rights.gid, rights.gid, rights.gid)
     os.setresuid(rights.uid, rights.uid, rights.uid)

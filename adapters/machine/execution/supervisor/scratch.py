@@ -47,12 +47,13 @@ _UMASK = _umask()
 
 class Scratch:
     """The directories of all activations: dir_KEY contains ``scratch``, which contains the two ads. They are created in
-    ``execute``, or in the directory that a start names; in that case, a link in ``elsewhere`` records the directory for
-    the next supervisor. Creating inodes takes most of a short job's start. So an emptied directory is renamed and
-    reused in the same place, and its ads are overwritten, if the job has not changed its permissions.
+    ``execute``, or in the directory named by the start request; in that case, a link in ``elsewhere`` records the
+    directory for the next supervisor. Creating inodes accounts for most of a short job's start, so a directory is
+    emptied, renamed and reused in the same place, and its ads are overwritten, if the job has not changed its
+    permissions.
 
     If the job runs as another user, that user owns the scratch directory with its contents, and the two files next to
-    it that a transfer writes. They are measured and removed with that user's rights, and never reused."""
+    it that a transfer writes. They are measured and removed with that user's privileges, and never reused."""
 
     def __init__(self, execute: str, elsewhere: str) -> None:
         self._execute, self._elsewhere = execute, elsewhere

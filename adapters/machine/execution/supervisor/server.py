@@ -185,7 +185,7 @@ class SupervisorServer:
         except OSError:
             return
         connection.setblocking(False)
-        if peer_of(connection) not in (0, os.geteuid()):  # requests run with this user's rights
+        if peer_of(connection) not in (0, os.geteuid()):  # requests run with this user's privileges
             connection.close()
             return
         for client in list(self._clients.values()):
