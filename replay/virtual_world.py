@@ -130,7 +130,7 @@ class VirtualWorld(World):
     def sense(self, machine: str) -> Readings:
         """Return the readings set for the machine, plus the load of its jobs."""
         loads = self._loads.get(machine)
-        if not loads:
+        if loads is None:  # it never had a load; later, the end of a load is a change
             return self._readings.get(machine, NOTHING_READ)
         known = self._loaded.get(machine)
         if known is None:
