@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from io import BytesIO
 from typing import BinaryIO, Final
 
 from ...replay.exports.tables import TABLES, Row, rows_of
@@ -45,7 +46,8 @@ def export(argv: Sequence[str]) -> int:
         if output == "-" and format_name == "ocel":
             raise UsageError("poolbook export ocel: the output is a database and cannot be printed; name a file")
         if output == "-":
-            _write_other(format_name, queries, window, sys.stdout.buffer)
+            with _standard_output() as file:
+                _write_other(format_name, queries, window, file)
             return 0
         with _new_file(output, arguments.has("replace")) as path:
             if format_name == "ocel":
@@ -66,7 +68,8 @@ def _export_tables(queries: Queries, window: Window, format_name: str, output: s
     if output == "-":
         if len(names) != 1 or format_name == "parquet":
             raise UsageError("poolbook export: `-` prints one table as csv or jsonl; name it with -only")
-        write(names[0], rows_of(names[0], queries.log, *window), sys.stdout.buffer, queries.log.id)
+        with _standard_output() as file:
+            write(names[0], rows_of(names[0], queries.log, *window), file, queries.log.id)
         return
     try:
         os.makedirs(output, exist_ok=True)
@@ -111,6 +114,18 @@ def _write_other(format_name: str, queries: Queries, window: Window, file: Binar
     from ..exports.perfetto import write_trace
 
     return counted(write_trace(slot_intervals(queries.log, *window), file, queries.log.id), "slice")
+
+
+@contextmanager
+def _standard_output() -> Iterator[BinaryIO]:
+    """Give a file whose content is printed: unchanged or, on a terminal, as text whose control characters are
+    escaped."""
+    if not sys.stdout.isatty():
+        yield sys.stdout.buffer
+        return
+    content = BytesIO()
+    yield content
+    sys.stdout.write(content.getvalue().decode())
 
 
 @contextmanager

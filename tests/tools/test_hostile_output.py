@@ -52,6 +52,8 @@ QUEUE_CALLS = calls(r"""
     continue 1.0; submit job.sub -verbose; submit job.sub -dry-run -; submit no%; run no%; play no%; play evil.play;
     rm 1.1; history; history -long; %q; drain h%; off h%; on h%; reconfig; reschedule; resume -%;
     wait evil.log -echo -status -wait 0; wait no%; shell -%; tools-path;
+    export csv - -only runs; export jsonl - -only events; export swf -; export % %;
+    sql SELECT/**/*/**/FROM/**/clusters; sql SELECT/**/*/**/FROM/**/clusters -csv; sql %;
     serve -%; doc %; man %; completion %; audit no%.db; import no%; follow no% -seconds 0
 """)
 IMPORT_CALLS = calls(r"""
