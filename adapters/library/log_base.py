@@ -137,12 +137,7 @@ class LogQueries(ABC):
         self.close()
 
     @property
-    def event_store(self) -> EventStore:
-        """Return the store of the log's events, which the functions of `poolbook.replay` read."""
-        return self._log
-
-    @property
-    def snapshots(self) -> PastSnapshots | None:
+    def _snapshots(self) -> PastSnapshots | None:
         """Return the snapshots of the pool's state in the past; None for a log that has no URL."""
         from ..runtime.snapshot import PastSnapshots
 

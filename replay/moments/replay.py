@@ -51,11 +51,11 @@ class ReplayLog(Protocol):
     """A log that can be replayed: a `Log` or a `Pool`."""
 
     @property
-    def event_store(self) -> EventStore:
+    def _log(self) -> EventStore:
         """The log's events."""
 
     @property
-    def snapshots(self) -> StateCache | None:
+    def _snapshots(self) -> StateCache | None:
         """The snapshots of its states, if it can have any."""
 
 
@@ -75,8 +75,8 @@ class Replay:
     """
 
     def __init__(self, log: ReplayLog, *projections: Callable[[], LogProjection]) -> None:
-        self._log, self._kinds = log, projections
-        self._imported = list(pool_events(log.event_store)) if is_imported(log.event_store) else None
+        self._source, self._kinds = log, projections
+        self._imported = list(pool_events(log._log)) if is_imported(log._log) else None
         self._begin(State())
 
     def _begin(self, state: State) -> None:
@@ -133,9 +133,9 @@ class Replay:
         """
         if position < 0:
             raise ValueError(f"position {position} does not exist; the first event has position 1, and 0 is before it")
-        store = self._log.event_store
+        store = self._source._log
         last = min(position, store.head.position if self._imported is None else len(self._imported))
-        snapshots = None if self._kinds or self._imported is not None else self._log.snapshots
+        snapshots = None if self._kinds or self._imported is not None else self._source._snapshots
         if last < self.position:
             self._begin(State())
         if snapshots is None:
@@ -177,7 +177,7 @@ class Replay:
         count = None if last == EVER else max(last - self.position, 0)
         if self._imported is not None:
             return islice(self._imported, self.position, None if count is None else self.position + count)
-        return self._log.event_store.read(self.position, count)
+        return self._source._log.read(self.position, count)
 
     def _fold(self, events: Iterable[tuple[int, Event]]) -> None:
         self._next = None
@@ -195,7 +195,7 @@ class Replay:
     def _last_position(self, at: int) -> int:
         if self._imported is not None:
             return sum(event.at <= at for _, event in self._imported)
-        return last_position(self._log.event_store, at)
+        return last_position(self._source._log, at)
 
 
 def last_position(log: EventStore, at: int) -> int:

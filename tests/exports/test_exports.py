@@ -75,7 +75,7 @@ def expected_rows(url: str, table: str) -> list[tuple[object, ...]]:
                 else value
                 for kind, value in zip(kinds, row, strict=True)
             )
-            for row in rows_of(table, log.event_store)
+            for row in rows_of(table, log._log)
         ]
 
 
@@ -139,7 +139,7 @@ def test_a_parquet_file_names_its_schema_version_and_log(url: str, exported: Pat
 def test_sums_over_the_slots_table_are_the_slots_time_by_class(url: str, exported: Path) -> None:
     with Log.open(url) as log:
         expected = Counter[str]()
-        for part in slot_intervals(log.event_store):
+        for part in slot_intervals(log._log):
             expected[part.kind] += part.end - part.begin
     statement = f"SELECT class, SUM(duration_us)::BIGINT FROM '{exported}/slots.parquet' GROUP BY 1"
     assert dict(duckdb.execute(statement).fetchall()) == expected
@@ -160,7 +160,7 @@ def test_sums_over_the_slots_table_are_those_of_the_account_command(url: str, ex
 
 def test_the_runs_table_has_the_runs_of_the_log(url: str, exported: Path) -> None:
     with Log.open(url) as log:
-        expected = Counter((run.user, run.outcome) for run in runs_of(log.event_store).runs)
+        expected = Counter((run.user, run.outcome) for run in runs_of(log._log).runs)
     statement = f"SELECT user_name, outcome, COUNT(*) FROM '{exported}/runs.parquet' GROUP BY 1, 2"
     assert {(user, outcome): count for user, outcome, count in duckdb.execute(statement).fetchall()} == expected
 
@@ -314,7 +314,7 @@ def test_a_perfetto_trace_has_a_slice_for_each_interval_of_a_slot(url: str, tmp_
     }
     slices = [event for event in trace["traceEvents"] if event["ph"] == "X"]
     with Log.open(url) as log:
-        expected = [(part.slot, part.begin, part.end, part.kind) for part in slot_intervals(log.event_store)]
+        expected = [(part.slot, part.begin, part.end, part.kind) for part in slot_intervals(log._log)]
     assert [
         (names[event["pid"], event["tid"]], event["ts"], event["ts"] + event["dur"], event["cat"]) for event in slices
     ] == expected
@@ -416,7 +416,7 @@ def test_sql_changes_nothing_and_explains_errors(own: str, statement: str, error
 
 def test_the_transitions_table_has_one_row_per_job_of_a_bulk_event(own: str) -> None:
     with Log.open(own) as log:
-        expected = [(member.position, member.index, member.thing) for member in entries(log.event_store, None, 0, EVER)]
+        expected = [(member.position, member.index, member.thing) for member in entries(log._log, None, 0, EVER)]
     assert [(row[0], row[1], row[4]) for row in expected_rows(own, "transitions")] == expected
 
 

@@ -150,7 +150,7 @@ def test_views_at_a_time_are_those_of_a_pool_with_processes(folder: Folder) -> N
             if head is not None and int(began) == int(ended) and head == head_of(url):
                 outputs[ended] = head[1], answers
     with Log.open(url) as log:
-        store = log.event_store
+        store = log._log
         # An event is appended a little later than it is decided.
         logged = [at for at, (position, _) in outputs.items() if store.position_at(round(at * SECOND)) == position]
     assert len(logged) > len(outputs) / 2

@@ -313,6 +313,11 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "verify": ((), 0, "`poolbook audit` checks them"),
     "views": ((), 0, "were rebuilt, up to event 8"),
     "doctor": ((), 0, "8 events, imported records"),
+    "account": ((), 0, "SLOT_TIME"),
+    "timeline": ((), 0, "slot1@node"),
+    "diff": (("today", "now"), 0, "Nothing changed."),
+    "sql": (("SELECT count(*) AS samples FROM samples",), 0, "samples"),
+    "export": (("csv", "-", "-only", "transitions"), 0, "slot1@node"),
 }
 ELSEWHERE = {
     "q", "import", "follow", "usage", "config", "play", "completion", "man", "doc", "wait", "shell", "tools-path",

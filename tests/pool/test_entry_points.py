@@ -120,17 +120,25 @@ def test_a_command_line_and_a_request_are_the_same_command(
             decided.clear()
 
 
+HELD = {"executable": "/bin/true", "hold": "true"}
+"""The job that the methods name."""
+
+
 def test_a_pool_method_and_its_coroutine_are_the_same_command(
     decided: list[type[s.Stimulus]],
 ) -> None:
     async def awaited(doors: EntryPoints) -> None:
         async with AsyncPool.open() as pool:
+            await pool.submit(HELD)
+            decided.clear()
             with suppress(Refusal):
                 await getattr(pool, doors.method)(*doors.arguments, **doors.named)
 
     for kind, doors in DOORS.items():
         if doors.method:
             with Pool.open() as pool, suppress(Refusal):
+                pool.submit(HELD)
+                decided.clear()
                 getattr(pool, doors.method)(*doors.arguments, **doors.named)
             assert decided == [kind], doors.method
             decided.clear()

@@ -57,7 +57,7 @@ def log(url: str) -> Iterator[Log]:
 
 
 def folded(log: Log, position: int) -> State:
-    return fold(log.event_store.read(0, position))
+    return fold(log._log.read(0, position))
 
 
 @given(data=st.data())
@@ -196,7 +196,7 @@ def test_a_replay_begins_with_the_last_snapshot_before_its_goal(copied: str) -> 
     with Log.open(copied) as log:
         for goal in (*positions, *(position + 1 for position in positions)):
             last = max(position for position in positions if position <= goal)
-            assert snapshot.PastSnapshots(copied).load(log.event_store, goal).position == last
+            assert snapshot.PastSnapshots(copied).load(log._log, goal).position == last
 
 
 @pytest.mark.parametrize("damage", ["cut off", "another log", "writable by others", "another version"])
@@ -215,7 +215,7 @@ def test_a_snapshot_that_cannot_be_trusted_is_ignored(
     if damage == "another version":
         monkeypatch.setattr(snapshot, "code_version", lambda: "other")
     with Log.open(copied) as log:
-        assert snapshot.PastSnapshots(copied).load(log.event_store, log.position).position == 0
+        assert snapshot.PastSnapshots(copied).load(log._log, log.position).position == 0
         assert content(Replay(log).to_position(30).state) == content(folded(log, 30))
 
 

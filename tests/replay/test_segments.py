@@ -66,7 +66,7 @@ def test_a_function_of_each_segment_gets_the_state_before_it(url: str, scheduler
     with Log.open(url) as log:
         ends = log.map_segments(count_ends, scheduler=scheduler if is_parallel else "")
         expected = [event for _, event in log.events() if isinstance(event, events.JobExited)]
-        positions = [part.after for part in segments_of(log.event_store, url)]
+        positions = [part.after for part in segments_of(log._log, url)]
     assert [position for position, _ in ends] == positions
     assert sum(count for _, count in ends) == len(expected)
 

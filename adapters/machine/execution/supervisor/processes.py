@@ -218,8 +218,9 @@ def close_all_but(*kept: int) -> None:
     """Close all descriptors except the standard ones and these."""
     lowest = 3
     for descriptor in (*sorted(kept), os.sysconf("SC_OPEN_MAX")):
-        os.closerange(lowest, descriptor)
-        lowest = max(lowest, descriptor + 1)
+        if descriptor >= lowest:  # for an empty range that ends at 0, `closerange` would close everything
+            os.closerange(lowest, descriptor)
+            lowest = descriptor + 1
 
 
 def end_with(parent: int) -> None:
