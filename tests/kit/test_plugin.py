@@ -17,9 +17,9 @@ LINES = "at 0:20 submit alice run=10:00\nat 1:00 expect 1.0 "
 
 def run_pytest(folder: Path, *arguments: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-p", PLUGIN, "-q", *arguments]
-    completed = subprocess.run(
-        command, cwd=folder, capture_output=True, text=True, env={"PYTHONPATH": str(ROOT / ".path"), "COLUMNS": "200"}
-    )
+    # An installed Poolbook would register the plugin a second time, under its own name.
+    environment = {"PYTHONPATH": str(ROOT / ".path"), "COLUMNS": "200", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    completed = subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment)
     return completed.returncode, completed.stdout
 
 

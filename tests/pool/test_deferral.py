@@ -14,7 +14,7 @@ from .real import Folder
 
 SUBMIT = """executable = /bin/sh
 arguments = "-c 'echo $(name) >> began'"
-deferral_time = QDate + 2
+deferral_time = QDate + 4
 deferral_window = $(window)
 request_memory = 16
 log = job.log
@@ -30,7 +30,7 @@ def test_a_pool_killed_while_jobs_wait_starts_each_once_or_holds_it(folder: Fold
     with folder.served("-slots", "2") as server:
         folder.call("submit", "jobs.sub")
         folder.wait_for(lambda: [job["JobStatus"] for job in folder.json("q")] == [2, 2])
-        (due,) = {job["QDate"] + 2 for job in folder.json("q")}
+        (due,) = {job["QDate"] + 4 for job in folder.json("q")}
         server.send_signal(signal.SIGKILL)
         server.wait()
     time.sleep(max(0.0, due + 1.1 - time.time()))
