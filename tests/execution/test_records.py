@@ -118,6 +118,60 @@ def test_a_claim_is_taken_once_until_it_is_released(steps: list[tuple[str, str]]
             assert claimed_keys(folder) == expected.keys()
 
 
+@pytest.mark.parametrize("written", [0, 1, 100, 200, 511, 512])
+def test_a_claim_whose_write_failed_leaves_nothing_after_its_release(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    """A full disk can take any part of a line, or all of it, before the write fails."""
+    claims, write = Claims(str(tmp_path)), os.pwrite
+    claims.claim_activation("old")
+    claims.release_claim("old")
+
+    def write_a_part(descriptor: int, data: bytes, place: int) -> int:
+        write(descriptor, data[:written], place)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", write_a_part)
+        with pytest.raises(OSError):
+            claims.claim_activation("new")
+    assert claims.by_key == {} and "old" not in claimed_keys(str(tmp_path))
+    claims.claim_activation("new")
+    assert claimed_keys(str(tmp_path)) == {"new"}
+    claims.release_claim("new")
+    assert claimed_keys(str(tmp_path)) == set()
+
+
+@pytest.mark.parametrize("written", [0, 512])
+def test_a_claim_whose_write_failed_is_released_without_another_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, written: int
+) -> None:
+    claims, write = Claims(str(tmp_path)), os.pwrite
+
+    def write_a_part(descriptor: int, data: bytes, place: int) -> int:
+        write(descriptor, data[:written], place)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "pwrite", write_a_part)
+        with pytest.raises(OSError):
+            claims.claim_activation("new")
+    claims.release_claim("new")
+    assert claimed_keys(str(tmp_path)) == set()
+    claims.claim_activation("next")
+    assert (tmp_path / "claims.table").stat().st_size == 512  # the place is used again
+
+
+def test_a_claim_that_a_power_cut_brought_back_is_released_once(tmp_path: Path) -> None:
+    claims = Claims(str(tmp_path))
+    claims.claim_activation("a")
+    line = (tmp_path / "claims.table").read_bytes()
+    (tmp_path / "claims.table").write_bytes(line + line)
+    claims = Claims(str(tmp_path))
+    claims.release_claim("a")
+    assert claimed_keys(str(tmp_path)) == set()
+
+
 @pytest.mark.parametrize("longest_key", ["a" * 200])
 def test_the_files_of_claims_of_an_earlier_version_are_read_until_they_are_released(
     tmp_path: Path, longest_key: str

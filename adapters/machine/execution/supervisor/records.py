@@ -18,7 +18,8 @@ Record = dict[str, Any]
 _WASTE = 4 << 20  #: compact a journal that has more than this many obsolete bytes, and more than half are obsolete
 _TABLE, _OLD_CLAIMS = "claims.table", "claims"
 _SECTOR = 512  #: the length of a claim's line: a disk writes all of a sector or nothing
-_FREE = b"-"  #: the first byte of a line whose claim was released
+_FREE = b"-" + b" " * (_SECTOR - 2) + b"\n"
+"""The line of a released claim. It has no key, so that an incomplete write of the next claim brings no key back."""
 
 
 class ActivationClaim(NamedTuple):
@@ -54,7 +55,11 @@ class Claims:
         table = _read_table(folder)
         for number, entry in enumerate(parse_table(table)):
             place = number * _SECTOR
-            if entry is None or entry[0] in self._places:  # the second: a power cut undid the release of one of them
+            if entry is None:
+                self._free_places.append(place)
+            elif entry[0] in self._places:  # a power cut undid the release of one of them
+                with contextlib.suppress(OSError):  # the next supervisor tries again
+                    _write_at(self._file, _FREE, place)
                 self._free_places.append(place)
             else:
                 self._places[entry[0]] = place
@@ -63,18 +68,17 @@ class Claims:
 
     def claim_activation(self, key: str) -> None:
         """Take a claim. Raise `FileExistsError` if the activation was claimed before, and another `OSError` if the
-        claim cannot be written. The line has its final size, so that ``write_holder`` works even if the disk is full by
-        then."""
+        claim cannot be written; release it also then. The line has its final size, so that ``write_holder`` works even
+        if the disk is full by then."""
         if key in self.by_key:
             raise FileExistsError(key)
-        place = self._free_places.pop() if self._free_places else self._end
+        if key not in self._places:
+            self._places[key] = self._free_places.pop() if self._free_places else self._end
+        # A write that fails may have written the line, so the place belongs to the activation until its release.
+        place = self._places[key]
         self._end = max(self._end, place + _SECTOR)
-        try:
-            _write_at(self._file, _UNHELD_TEXT + f"{key:{_KEY_LENGTH}}\n".encode(), place)
-        except OSError:
-            self._free_places.append(place)
-            raise
-        self.by_key[key], self._places[key] = UNHELD, place
+        _write_at(self._file, _UNHELD_TEXT + f"{key:{_KEY_LENGTH}}\n".encode(), place)
+        self.by_key[key] = UNHELD
 
     def write_holder(self, key: str, claim: ActivationClaim) -> None:
         """Write the holder of a claim; do nothing if the claim has been released. Raise `OSError` if that fails; it can
@@ -115,7 +119,7 @@ def _read_table(folder: str) -> bytes:
 
 def _parse_line(line: bytes) -> tuple[str, ActivationClaim] | None:
     key = line[len(_UNHELD_TEXT) :].decode("ascii", "replace")
-    if len(line) < _SECTOR or line.startswith(_FREE) or not key.endswith("\n") or not key.strip():
+    if len(line) < _SECTOR or line.startswith(b"-") or not key.endswith("\n") or not key.strip():
         return None
     return key.strip(), _parse_claim(line[: len(_UNHELD_TEXT) - 1].decode("ascii", "replace"))
 
