@@ -11,10 +11,10 @@ if __name__ != "poolbook.replay":
     raise ImportError(f"import this directory as poolbook.replay, not as {__name__}")
 
 if TYPE_CHECKING:
-    from .moments.compare_logs import Comparison, Difference, compare
+    from .moments.compare_logs import Comparison, compare
     from .moments.replay import LogProjection, Replay, ReplayLog
 
-__all__ = ["Comparison", "Difference", "LogProjection", "Replay", "ReplayLog", "compare"]
+__all__ = ["Comparison", "LogProjection", "Replay", "ReplayLog", "compare"]
 
 if not TYPE_CHECKING:  # imported on first use: most commands need one module of this package
 

@@ -177,7 +177,9 @@ def sql(argv: Sequence[str]) -> int:
 
 def _print_table(rows: Iterator[dict[str, object]]) -> None:
     all_rows = list(rows)
-    if all_rows:
+    if not all_rows:
+        print("No rows.")
+    else:
         lines = text_table(list(all_rows[0]), [list(map(_cell, row.values())) for row in all_rows])
         print("\n".join(line.rstrip("\n") for line in lines))
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...replay.narration.formatting import counted
 from ..bounded_text import read_input, read_text
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import width_of, wrap_text
@@ -33,6 +34,8 @@ def play(argv: Sequence[str]) -> int:
         raise UsageError(
             "poolbook play: specify one scenario, or -swf with a workload; `poolbook play -help` shows more"
         )
+    if arguments.has("slots") and not arguments.has("swf"):
+        raise UsageError("poolbook play -slots: this option is only for -swf; use `machine NAME cores=N` in a scenario")
     from ...domain.config import ConfigError
     from ...replay.scenario import PlayError, parse_scenario
 
@@ -67,9 +70,13 @@ def _scenario_of_workload(name: str, text: str, arguments: Arguments) -> str:
     if slots is None:
         raise UsageError("poolbook play -swf: give the number of slots, for example -slots 64")
     try:
-        return scenario_of(text, slots)
+        workload = scenario_of(text, slots)
     except InvalidWorkload as error:
         raise ToolError(f"poolbook play: {name}: {error}") from None
+    if workload.left_out:
+        left_out = counted(workload.left_out, "job")
+        print(f"poolbook play: warning: {left_out} without a run time left out", file=sys.stderr)
+    return workload.scenario
 
 
 def _new_log(arguments: Arguments) -> EventStore:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from ...domain.names import SlotName
 from ...replay.accounts.intervals import SlotInterval
 from ...replay.exports.tables import Row
-from .tabular import utc
+from ...replay.narration.formatting import iso
 
 _EVENT_ATTRIBUTES: Final = ("cause", "source", "target", "details", "position")
 _OBJECTS: Final = {"job": ("user",), "slot": ("machine", "cores"), "machine": (), "user": ()}
@@ -69,7 +69,7 @@ class _Writer:
     def __init__(self, database: sqlite3.Connection) -> None:
         self._execute = database.execute
         self._event_kinds: set[str] = set()
-        self._objects: dict[str, str] = {}
+        self._objects: set[str] = set()
         for kind, attributes in _OBJECTS.items():
             self._execute("INSERT INTO object_map_type VALUES (?, ?)", (kind, _table(kind)))
             columns = "".join(f", {name} TEXT" for name in attributes)
@@ -80,11 +80,11 @@ class _Writer:
 
     def _add_object(self, id: str, kind: str, at: int, *values: object) -> None:
         if id not in self._objects:
-            self._objects[id] = kind
+            self._objects.add(id)
             self._execute("INSERT INTO object VALUES (?, ?)", (id, kind))
             attributes = (*values, *[""] * len(_OBJECTS[kind]))[: len(_OBJECTS[kind])]
             marks = ", ?" * len(attributes)
-            self._execute(f"INSERT INTO object_{_table(kind)} VALUES (?, ?, NULL{marks})", (id, _time(at), *attributes))
+            self._execute(f"INSERT INTO object_{_table(kind)} VALUES (?, ?, NULL{marks})", (id, iso(at), *attributes))
 
     def _relate(self, source: str, target: str, role: str) -> None:
         self._execute("INSERT OR IGNORE INTO object_object VALUES (?, ?, ?)", (source, target, role))
@@ -117,7 +117,7 @@ class _Writer:
                 f"{columns})"
             )
         id = f"{position}.{number}"
-        values = (id, _time(int(str(at))), cause, source, target, details, position)
+        values = (id, iso(int(str(at))), cause, source, target, details, position)
         self._execute("INSERT INTO event VALUES (?, ?)", (id, kind))
         self._execute(f"INSERT INTO event_{_table(kind)} VALUES (?, ?{', ?' * len(_EVENT_ATTRIBUTES)})", values)
         for relation in relations:
@@ -145,7 +145,3 @@ def _relations(row: Row) -> Iterator[Relation]:
         yield Relation(slot[1], "slot", "slot of the job")
     if user := _BY_USER.search(details):
         yield Relation(user[1], "user", "user")
-
-
-def _time(at: int) -> str:
-    return utc(at).isoformat(sep=" ", timespec="microseconds").removesuffix("+00:00")

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO, Final
 
 from ...replay.accounts.intervals import SlotInterval
 
-_SLOT_TIME: Final = ("state", "activity", "user", "group", "cause", "cores")  #: the fields that a slice shows
+_DETAILS: Final = ("state", "activity", "user", "group", "cause", "cores")  #: the fields that a slice shows
 
 
 def write_trace(parts: Iterable[SlotInterval], file: BinaryIO, log: str) -> int:
@@ -37,7 +37,7 @@ def _trace_events(parts: Iterable[SlotInterval]) -> Iterator[dict[str, Any]]:
         if part.slot not in slots:
             slots[part.slot] = len(slots) + 1
             yield _name("thread_name", pid, slots[part.slot], part.slot)
-        details = {name: value for name in _SLOT_TIME if (value := getattr(part, name)) != ""}
+        details = {name: value for name in _DETAILS if (value := getattr(part, name)) != ""}
         yield {
             "ph": "X", "pid": pid, "tid": slots[part.slot], "ts": part.begin, "dur": part.end - part.begin,
             "name": f"{part.job} ({part.kind})" if part.job else part.kind, "cat": part.kind, "args": details,

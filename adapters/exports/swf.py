@@ -8,14 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import BinaryIO, Final, NamedTuple
 
-from ...domain.names import SlotName
 from ...domain.ports.log import EventStore
 from ...domain.units import SECOND
 from ...replay.accounts.demand import Demand
-from ...replay.accounts.intervals import SlotInterval, slot_intervals
+from ...replay.accounts.intervals import SlotInterval, slot_times
 from ...replay.narration.formatting import instant
 from ...replay.runs.job_run import COMPLETED, EVICTED, JobRun
-from ...replay.runs.of_log import runs_of
 
 _FIELDS: Final = 18
 _UNKNOWN: Final = -1
@@ -26,24 +24,22 @@ class SwfJob(NamedTuple):
     """A job of a workload. Times are in seconds; -1: unknown."""
 
     number: int
-    submitted: int  #: since the begin of the workload
-    wait: int
+    submitted: int  #: since the beginning of the workload
     run: int
     processors: int
     memory: int  #: per processor, in KiB
     user: int
-    group: int
 
 
 def write_swf(log: EventStore, file: BinaryIO, since: int, until: int) -> int:
     """Write the jobs that were submitted between two instants (microseconds), sorted by submission, and return their
     number. Jobs whose submission no record shows are left out."""
-    demand, runs = Demand(), runs_of(log).runs
-    for _ in demand.watch(log.read()):
-        pass
-    demand.finish(runs)
-    last_runs = {run.job: run for run in sorted(runs, key=lambda run: run.began)}
-    cores = {(part.slot, part.job): part.cores for part in slot_intervals(log) if part.job}
+    demand = Demand()
+    history = slot_times(log, demand.watch)
+    demand.finish(history.runs)
+    parts = list(history.intervals())
+    last_runs = {run.job: run for run in sorted(history.runs, key=lambda run: run.began)}
+    cores = {(part.slot, part.job): part.cores for part in parts if part.job}
     jobs = sorted((at, job) for job, at in demand.submitted.items() if since <= at < until)
     begin = jobs[0][0] if jobs else 0
     users: dict[str, int] = {}
@@ -62,7 +58,7 @@ def write_swf(log: EventStore, file: BinaryIO, since: int, until: int) -> int:
         numbers[11] = users.setdefault(user, len(users) + 1)
         numbers[12] = groups.setdefault(group, len(groups) + 1)
         lines.append(" ".join(map(str, numbers)))
-    header = _header(log, begin, len(lines), users, groups)
+    header = _header(parts, begin, len(lines), users, groups)
     file.write("\n".join([*header, *lines, ""]).encode())
     return len(lines)
 
@@ -73,12 +69,14 @@ def _status(run: JobRun | None, statuses: list[tuple[int, str]]) -> int:
     return _COMPLETED if run.outcome == COMPLETED else _FAILED if run.outcome == EVICTED else _UNKNOWN
 
 
-def _header(log: EventStore, begin: int, count: int, users: dict[str, int], groups: dict[str, int]) -> Iterator[str]:
-    machines = {SlotName.parse(part.slot).machine for part in slot_intervals(log)}
+def _header(
+    parts: list[SlotInterval], begin: int, count: int, users: dict[str, int], groups: dict[str, int]
+) -> Iterator[str]:
+    machines = {part.machine for part in parts}
     fields = {
         "Version": "2.2", "Computer": "HTCondor pool", "Conversion": "Poolbook", "MaxJobs": count, "MaxRecords": count,
         "UnixStartTime": begin // SECOND, "TimeZone": 0, "TimeZoneString": "UTC", "StartTime": f"{instant(begin)} UTC",
-        "MaxNodes": len(machines), "MaxProcs": round(_most_cores(slot_intervals(log))),
+        "MaxNodes": len(machines), "MaxProcs": round(_most_cores(parts)),
         "Note": "The run of a job is its last one. Wait time is the time before it.",
     }  # fmt: skip
     yield from (f"; {name}: {value}" for name, value in fields.items())
@@ -113,7 +111,7 @@ def read_swf(text: str) -> list[SwfJob]:
             continue
         try:
             values = [int(float(word)) for word in line.split()]
-        except ValueError:
+        except (ValueError, OverflowError):
             values = []
         if len(values) != _FIELDS:
             raise InvalidWorkload(
@@ -121,25 +119,22 @@ def read_swf(text: str) -> list[SwfJob]:
                 "comments that begin with `;`"
             )
         processors = values[7] if values[7] > 0 else max(1, values[4])
-        jobs.append(
-            SwfJob(
-                values[0],
-                max(0, values[1]),
-                values[2],
-                max(0, values[3]),
-                processors,
-                values[9],
-                values[11],
-                values[12],
-            )
-        )
+        jobs.append(SwfJob(values[0], max(0, values[1]), values[3], processors, values[9], values[11]))
     return jobs
 
 
-def scenario_of(text: str, slots: int) -> str:
-    """Return the scenario in which a workload's jobs are submitted to a machine with this number of cores. Jobs without
-    a run time are left out. Raise `InvalidWorkload` for an invalid line, or a job that needs more processors."""
-    jobs = [job for job in read_swf(text) if job.run > 0]
+class Workload(NamedTuple):
+    """A scenario in which a workload's jobs are submitted, and the number of jobs left out: they have no run time."""
+
+    scenario: str
+    left_out: int
+
+
+def scenario_of(text: str, slots: int) -> Workload:
+    """Return the scenario in which a workload's jobs are submitted to a machine with this number of cores. Raise
+    `InvalidWorkload` for an invalid line, or a job that needs more processors."""
+    every_job = read_swf(text)
+    jobs = [job for job in every_job if job.run > 0]
     memory = max([1, *(job.memory * job.processors // 1024 for job in jobs if job.memory > 0)])
     for job in jobs:
         if job.processors > slots:
@@ -156,4 +151,4 @@ def scenario_of(text: str, slots: int) -> str:
         size = f" memory={max(1, job.memory * job.processors // 1024)}" if job.memory > 0 else " memory=1"
         user = f"user{job.user}" if job.user > 0 else "user"
         lines.append(f"at {job.submitted}s submit {user} run={job.run} cpus={job.processors}{size}")
-    return "\n".join(lines) + "\n"
+    return Workload("\n".join(lines) + "\n", len(every_job) - len(jobs))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
 
@@ -17,11 +16,10 @@ if TYPE_CHECKING:
     import pyarrow
 
 _BATCH = 50_000  #: rows in memory at a time
-_BEGIN: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class ExportError(PoolbookError):
-    """A log cannot be exported: a library is missing, or the output exists."""
+    """A log cannot be exported: a library is missing. The message names the fix."""
 
 
 Writer = Callable[[str, Iterable[Row], BinaryIO, str], int]
@@ -105,11 +103,6 @@ def _with_texts(table: str, rows: Iterable[Row]) -> Iterator[Row]:
         for index in times:
             values[index] = iso(int(str(values[index])))
         yield tuple(values)
-
-
-def utc(instant: int) -> datetime:
-    """Convert an instant in microseconds to a datetime in UTC."""
-    return _BEGIN + timedelta(microseconds=instant)
 
 
 FORMATS: Final[dict[str, Writer]] = {"parquet": write_parquet, "csv": write_csv, "jsonl": write_json_lines}

@@ -12,12 +12,10 @@ import re
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
-
-from msgspec import Struct
 
 from ...domain.classad import Context
 from ...domain.coverage.settings import restriction
@@ -42,13 +40,11 @@ from ..stores.log_paths import MemoryLock, WriterLock
 from .log_base import CallLock, JobId, LogQueries, serialized
 from .pool_administration import Config, Configured, Submitters
 from .python_values import instant_of, plain_ads, seconds_of, text_of
+from .submissions import Submission, submit_together
 
 if TYPE_CHECKING:
     from ...replay.validation import Violation
-    from ..runtime.log_writer import StimulusResult
     from ..runtime.pool_server import PoolServer
-
-_WAY_OUT = "run that program yourself, and submit its output"
 
 
 class Outcome(TypedDict):
@@ -63,17 +59,6 @@ class Outcome(TypedDict):
     last: int
     result: str  #: "done", "permission denied", "release limit", or the status that does not allow it
     changes: dict[str, str]  #: the attributes that the edit set, as expressions
-
-
-class _Submission(Struct, eq=False):
-    """A call of `Pool.submit`, which may wait for other threads' calls."""
-
-    description: str | Mapping[str, object]
-    count: int
-    user: str
-    folder: Path
-    request: s.Submit | None = None
-    result: StimulusResult | None = None  #: the result, once its events are in the log
 
 
 @serialized("close", "advance", "run", "prio", "submit")
@@ -104,7 +89,7 @@ class Pool(Submitters, LogQueries):
     _user: str
     _close: Callable[[], None]
     _views: sqlite3.Connection | None
-    _submissions: list[_Submission]  #: the calls of `submit` in progress, of all threads
+    _submissions: list[Submission]  #: the calls of `submit` in progress, of all threads
 
     def __init__(self) -> None:
         raise TypeError("`Pool.open` opens a pool")
@@ -227,11 +212,11 @@ class Pool(Submitters, LogQueries):
             raise TypeError("a submission is a submit description's text, or a mapping of its commands")
         if not isinstance(count, int) or (isinstance(description, str) and count != 1):
             raise ValueError(f"count = {count!r}: give a whole number with a mapping; a text has its queue statement")
-        submission = _Submission(description, count, user or self._user, Path(folder))
+        submission = Submission(description, count, user or self._user, Path(folder))
         self._submissions.append(submission)
         try:
             with self._calls:
-                result = submission.result or self._submit(submission)
+                result = submission.result or submit_together(self._engine, submission, self._submissions)
         finally:
             self._submissions.remove(submission)
         if result.refusal:
@@ -240,49 +225,6 @@ class Pool(Submitters, LogQueries):
         if answer.get("warning"):
             warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
         return int(answer["cluster"])
-
-    def _submit(self, own: _Submission) -> StimulusResult:
-        """Submit, and together with this submission those that other threads have waiting. One that is invalid, or
-        needs a warning, is left to the thread that made it."""
-        engine, batch = self._engine, [own]
-        if own.request is None or own.request.id not in engine.state.answers:  # else a call failed after its append
-            own.request, texts = self._request(own, engine.state.next_cluster)
-            for text in texts:
-                warnings.warn(text, SubmitWarning, stacklevel=3)
-            for other in [each for each in self._submissions if each is not own and each.request is None]:
-                with suppress(Exception):
-                    request, texts = self._request(other, engine.state.next_cluster + len(batch))
-                    if not texts:
-                        other.request = request
-                        batch.append(other)
-        for each in batch:
-            self._allow_jobs_of(each.user)
-        results = engine.handle([each.request for each in batch if each.request is not None])
-        for each, result in zip(batch, results, strict=True):
-            each.result = result
-        return results[0]
-
-    def _request(self, submission: _Submission, number: int) -> tuple[s.Submit, list[str]]:
-        """Return the request of a submission whose cluster has this number, and its warnings."""
-        from ..runtime.disk import ReadOnlyDisk
-        from ..runtime.requests import SubmitTerms
-        from ..runtime.submit_request import submission_of, submit_request
-
-        engine, user = self._engine, submission.user
-        parsed = submission_of(
-            submission.description, count=submission.count, user=user, seed=number, now=engine.world.now() // SECOND,
-            disk=ReadOnlyDisk(submission.folder, _WAY_OUT), terms=SubmitTerms.from_state(engine.state, number),
-        )  # fmt: skip
-        return submit_request(parsed, engine.id("submit"), user, number), parsed.warnings
-
-    def _allow_jobs_of(self, user: str) -> None:
-        """With real execution, let jobs of this user run with the privileges of this process."""
-        world = self._engine.world
-        if not isinstance(world, VirtualWorld):
-            from ..runtime.local_world import LocalWorld
-
-            if isinstance(world, LocalWorld):
-                world.owners.add(user)
 
     def _act(
         self, kind: type[s.JobCommand], jobs: Sequence[JobId], user: str, constraint: str, reason: str = "", **more: Any

@@ -12,7 +12,7 @@ from ...domain.coverage.attributes import is_missing_capability
 from ...domain.decide import Refusal
 from ...domain.decide.pool_configuration import configured_pool_settings
 from ...domain.events import Ad
-from ...domain.fold.evolve import state_at
+from ...domain.fold.evolve import fold
 from ...domain.negotiator.accounting import Standing, accountant_settings, accounts_of, standings
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import LogClosed
@@ -282,11 +282,11 @@ class Submitters(Machines):
         """Return the state at an instant in seconds, or now, and this instant in microseconds."""
         if at is None:
             return self._engine.state, self._engine.world.now()
-        instant = instant_of(at, "at")
-        state = state_at(self._engine.log, instant)
-        if not state.position:
-            raise LogBeginsLater(next(event.at for _, event in self._engine.log.read(0, 1)))
-        return state, instant
+        log, instant = self._engine.log, instant_of(at, "at")
+        position = log.position_at(instant)
+        if not position:
+            raise LogBeginsLater(next(event.at for _, event in log.read(0, 1)))
+        return fold(log.read(0, position)), instant
 
     def submitters(self, *, negotiator: str = "", at: float | None = None) -> list[Standing]:
         """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings.

@@ -62,6 +62,8 @@ class Segment(NamedTuple):
 @contextmanager
 def executor_of(workers: Workers) -> Iterator[Executor]:
     """Start the workers, or connect to them. Raise `ParallelReplayError` if that fails."""
+    if all(workers):
+        raise ParallelReplayError("give either a number of workers or the address of a scheduler, which has its own")
     try:
         from distributed import Client, LocalCluster
     except ImportError:

@@ -324,7 +324,7 @@ def _clock(day: int, minute: int) -> str:
 def owner_days(*, earliest: int = 8 * 60, latest: int = 18 * 60, max_sessions: int = 3) -> SearchStrategy[OwnerDay]:
     """Generate days of an owner, who types between two times of the day (in minutes)."""
     times = st.lists(st.integers(earliest, latest), max_size=2 * max_sessions, unique=True)
-    return times.map(lambda found: OwnerDay(tuple(zip(*[iter(sorted(found))] * 2, strict=False))))
+    return times.map(lambda minutes: OwnerDay(tuple(zip(*[iter(sorted(minutes))] * 2, strict=False))))
 
 
 # -- Scenarios

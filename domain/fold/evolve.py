@@ -9,9 +9,8 @@ tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import takewhile
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from .. import events as e
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
@@ -71,22 +70,11 @@ def affects_role(kind: type[LogState], event: e.Event) -> bool:
     return type(event) in FOLDS_OF[kind] and type(event) not in ANY_ROLE
 
 
-class Readable(Protocol):
-    """A log that can be read in order."""
-
-    def read(self, after: int) -> Iterator[tuple[int, e.Event]]: ...
-
-
 def evolve(state: LogState, event: e.Event) -> None:
     """Fold the next event of the log into ``state``."""
     state.position += 1
     state.at = event.at
     FOLDS_OF[type(state)][type(event)](state, event)
-
-
-def state_at(log: Readable, at: int) -> State:
-    """Return the state of a log at the given time, in microseconds; position 0 if the log starts later."""
-    return fold(takewhile(lambda pair: pair[1].at <= at, log.read(0)))
 
 
 def fold(events: Iterable[tuple[int, e.Event]], state: State | None = None) -> State:

@@ -382,10 +382,8 @@ def _intervals_of(slot: _Slot, groups: dict[str, _Claim], last: int) -> list[Slo
             kind = _class_of(pair, run)
             slot_state, _, activity = pair.partition("/")
             user, group = claim if run is not None or slot_state in _HELD else _Claim()
-            job, cause = (
-                run.job if run is not None else "",
-                run.cause.name if run is not None and kind == BADPUT else "",
-            )
+            job = "" if run is None else run.job
+            cause = run.cause.name if run is not None and kind == BADPUT else ""
             piece = SlotInterval(
                 slot.name, slot.machine, change.at, end, kind, slot_state, activity, job, user, group, cause, cores
             )  # fmt: skip
@@ -440,7 +438,9 @@ def _shared(members: list[list[SlotInterval]]) -> list[list[SlotInterval]]:
             left -= used - sum(whole_pieces[number].cores for number in changed & whole_pieces.keys() if number)
         numbers = whole_pieces.keys() if is_scarce or was_scarce else changed & whole_pieces.keys()
         # Slots that are being preempted for others, and finally the partitionable slot, have what is left.
-        for number in sorted(numbers, key=lambda one: (not one, whole_pieces[one].state == "Preempting", one)):
+        for number in sorted(
+            numbers, key=lambda number: (not number, whole_pieces[number].state == "Preempting", number)
+        ):
             piece, shown = whole_pieces[number], shown_pieces.get(number)
             cores = min(piece.cores, left)
             left -= cores

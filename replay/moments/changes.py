@@ -85,7 +85,7 @@ def _job_changes(before: Iterable[JobRange], after: Iterable[JobRange]) -> Itera
         edges = sorted({edge for each in (*old, *new) for edge in (each.first, each.last + 1)})
         spans: list[tuple[int, int, JobRange | None, JobRange | None]] = []
         for first, last, was, now in zip(edges, edges[1:], _at(old, edges), _at(new, edges), strict=False):
-            if (was and was.text) == (now and now.text):
+            if _same(was, now):
                 continue
             if spans and spans[-1][1] == first and _same(spans[-1][2], was) and _same(spans[-1][3], now):
                 spans[-1] = spans[-1][0], last, was, now
@@ -113,8 +113,8 @@ def _at(ranges: list[JobRange], edges: list[int]) -> Iterable[JobRange | None]:
         yield ranges[index] if index < len(ranges) and ranges[index].first <= proc else None
 
 
-def _same(one: JobRange | None, other: JobRange | None) -> bool:
-    return (one and one.text) == (other and other.text)
+def _same(first: JobRange | None, second: JobRange | None) -> bool:
+    return (first and first.text) == (second and second.text)
 
 
 def _move(was: JobRange | None, now: JobRange | None) -> str:

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from itertools import zip_longest
 
-from attrs import Factory, define, frozen
+from attrs import Factory, define
 
 from ...domain.events import Event, PoolFounded
 from ...domain.ports.log import LogError
+from ...domain.state.job_ad import STATUS_NUMBERS
 from ...domain.state.state import State
+from .changes import Change, JobRange, PoolAt, changes
 from .replay import Replay, ReplayLog
-
-
-@frozen
-class Difference:
-    """A job or slot that differs at the end of two logs: its status or state in each; empty if it does not exist."""
-
-    thing: str
-    first: str
-    second: str
 
 
 @define
@@ -32,7 +25,8 @@ class Comparison:
     second: Event | None = None  #: the same in the second log
     fields: list[str] = Factory(list)  #: the fields in which these two events differ
     counts: dict[str, tuple[int, int]] = Factory(dict)  #: by kind: the number of events, where the numbers differ
-    differences: list[Difference] = Factory(list)  #: the jobs and slots that differ at the end of a pool's own logs
+    differences: list[Change] = Factory(list)
+    """The jobs, machines and slots that differ at the ends of pools' own logs; ``before`` is the first log's state."""
 
     @property
     def equal(self) -> bool:
@@ -67,7 +61,7 @@ def compare(first: ReplayLog, second: ReplayLog, *, ignore: Collection[str] = ()
     kinds = sorted({*counts[0], *counts[1]})
     result.counts = {kind: (counts[0][kind], counts[1][kind]) for kind in kinds if counts[0][kind] != counts[1][kind]}
     if not (result.equal or left.imported):
-        result.differences = list(_state_differences(left.state, right.state))
+        result.differences = changes(_pool_of(left.state), _pool_of(right.state))
     return result
 
 
@@ -81,19 +75,11 @@ def _different_fields(first: Event | None, second: Event | None, ignore: Collect
     return [name for name in names if getattr(first, name) != getattr(second, name)]
 
 
-def _state_differences(first: State, second: State) -> Iterator[Difference]:
-    for values, other_values in ((_jobs(first), _jobs(second)), (_slots(first), _slots(second))):
-        for thing in dict.fromkeys((*values, *other_values)):
-            if values.get(thing) != other_values.get(thing):
-                yield Difference(thing, values.get(thing, ""), other_values.get(thing, ""))
-
-
-def _jobs(state: State) -> dict[str, str]:
-    clusters = state.clusters.values()
-    return {
-        f"{each.id}.{proc}": each.status_of(proc) for each in clusters for proc in range(each.count) if proc in each
-    }
-
-
-def _slots(state: State) -> dict[str, str]:
-    return {slot.name: slot.state_activity for slot in state.slots.values()}
+def _pool_of(state: State) -> PoolAt:
+    jobs = (
+        JobRange(id, proc, proc, STATUS_NUMBERS[cluster.status_of(proc)], "", cluster.submitter)
+        for id, cluster in state.clusters.items()
+        for proc in cluster.procs()
+    )
+    slots = {slot.name: slot.state_activity for slot in state.slots.values()}
+    return PoolAt(jobs, (), dict.fromkeys(state.machines, "in the pool"), slots, {})

@@ -70,7 +70,7 @@ class Replay:
     and numbered in this order. The records of an HTCondor pool are not sufficient for a `state`, but for projections.
 
     :param log: a `Log` or a `Pool`
-    :param projections: classes of your own read models (or functions that return a new one); `projection` returns the
+    :param projections: your own read models' classes (or functions that return a new one); `projection` returns the
         read model at the replay's position
     """
 
@@ -195,21 +195,7 @@ class Replay:
     def _last_position(self, at: int) -> int:
         if self._imported is not None:
             return sum(event.at <= at for _, event in self._imported)
-        return last_position(self._source._log, at)
-
-
-def last_position(log: EventStore, at: int) -> int:
-    """Return the position of the last event of a pool's own log at or before an instant in microseconds; 0 if there is
-    none. The times of a pool's events never decrease."""
-    before, after = 0, log.head.position + 1
-    while after - before > 1:
-        middle = (before + after) // 2
-        _, event = next(log.read(middle - 1, 1))
-        if event.at <= at:
-            before = middle
-        else:
-            after = middle
-    return before
+        return self._source._log.position_at(at)
 
 
 def _microseconds(time: datetime | float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from poolbook.adapters.testing.invariants import plain_state
-from poolbook.domain.fold.evolve import fold, state_at
+from poolbook.domain.fold.evolve import fold
 
 from .pools import TestPool
 
@@ -17,11 +17,11 @@ def test_the_state_at_a_time_is_that_of_the_events_until_then() -> None:
     moments = sorted({event.at for _, event in events})
     assert len(moments) > 2
     for moment in (*moments, moments[0] + 1, moments[-1] + 1):
-        assert plain_state(state_at(pool.log, moment)) == plain_state(
+        assert plain_state(fold(pool.log.read(0, pool.log.position_at(moment)))) == plain_state(
             fold(event for event in events if event[1].at <= moment)
         )
-    assert plain_state(state_at(pool.log, moments[-1])) == plain_state(pool.state)
-    assert state_at(pool.log, moments[0] - 1).position == 0
+    assert plain_state(fold(pool.log.read(0, pool.log.position_at(moments[-1])))) == plain_state(pool.state)
+    assert pool.log.position_at(moments[0] - 1) == 0
 
 
 def test_the_policy_of_a_slot_sees_edits_of_its_running_job() -> None:

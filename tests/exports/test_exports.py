@@ -298,7 +298,7 @@ def test_an_ocel_database_relates_each_event_to_its_objects(own: str, tmp_path: 
         assert story[0] == ("job submit",)
         assert {"job activate", "job remove"} <= {kind for (kind,) in story}
         (time,) = database.execute("SELECT MIN(ocel_time) FROM event_job_submit").fetchone()
-        assert datetime.fromisoformat(time) == datetime.fromtimestamp(START, UTC).replace(tzinfo=None)
+        assert datetime.fromisoformat(time) == datetime.fromtimestamp(START, UTC)
         relations = set(database.execute("SELECT * FROM object_object WHERE ocel_source_id = '1.1'"))
         assert ("1.1", "alice@x", "submitted by") in relations
 
@@ -346,7 +346,9 @@ def test_a_workload_is_played_on_a_number_of_slots(own: str, tmp_path: Path, cap
     capsys.readouterr()
     played = str(tmp_path / "played.db")
     assert main(["play", "-swf", str(path), "-slots", "4", "-quiet", "-audit", "-log", played]) == 0
-    assert "jobs: 4 submitted, 4 started, 4 exited" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "jobs: 4 submitted, 4 started, 4 exited" in printed.out
+    assert "warning: 1 job without a run time left out" in printed.err
     with Log.open(played) as log:
         walls = sorted(round(job["RemoteWallClockTime"]) for job in log.history())
     assert walls == sorted(job[3] for job in swf_lines(path) if job[3] > 0)  # a held job never ran
@@ -367,6 +369,17 @@ def test_an_invalid_workload_is_an_error(tmp_path: Path, text: str, slots: str, 
 
 
 # -- sql ---------------------------------------------------------------------------------------------------------------
+
+
+def test_slots_without_a_workload_are_an_error_that_names_the_fix(tmp_path: Path, capsys: Any) -> None:
+    (tmp_path / "a.play").write_text("at 0:10 submit alice run=1:00\n")
+    assert main(["play", str(tmp_path / "a.play"), "-slots", "4"]) == 2
+    assert "only for -swf; use `machine NAME cores=N`" in capsys.readouterr().err
+
+
+def test_sql_says_that_a_statement_has_no_rows(own: str, capsys: Any) -> None:
+    assert main(["sql", "SELECT * FROM queue WHERE owner = 'nobody'", "-log", own]) == 0
+    assert capsys.readouterr().out == "No rows.\n"
 
 
 def test_sql_prints_the_rows_of_a_statement_as_a_table(own: str, capsys: Any) -> None:

@@ -37,7 +37,7 @@ def test_each_scenario_is_a_test_and_a_failure_shows_its_line_and_the_story(tmp_
     assert "Traceback" not in output
 
 
-def test_the_plugin_is_registered_and_can_be_switched_off(tmp_path: Path) -> None:
+def test_the_plugin_is_registered() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["entry-points"]["pytest11"] == {"poolbook": PLUGIN}
 

@@ -42,7 +42,7 @@ def test_the_comparison_names_the_first_event_that_differs_and_its_fields() -> N
 def test_the_comparison_lists_the_jobs_and_slots_that_differ_at_the_end() -> None:
     result = compare(pool_of(), pool_of(lambda pool: pool.hold("1.0")))
     assert result.first is None and result.second is not None
-    states = {difference.thing: (difference.first, difference.second) for difference in result.differences}
+    states = {difference.thing: (difference.before, difference.after) for difference in result.differences}
     assert states["1.0"] == ("Running", "Held")
     assert states["slot1_1@node1"][0] == "Claimed/Busy"
 

@@ -117,6 +117,11 @@ def test_verify_prints_the_same_with_workers(url: str, capsys: pytest.CaptureFix
     assert json.loads(capsys.readouterr().out) == single
 
 
+def test_workers_and_a_scheduler_together_are_an_error(url: str) -> None:
+    with Log.open(url) as log, pytest.raises(ParallelReplayError, match="either a number of workers or the address"):
+        log.verify(workers=2, scheduler="tcp://127.0.0.1:8786")
+
+
 def test_a_scheduler_that_does_not_answer_is_an_error_that_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(segments, "CONNECT_SECONDS", 1)
     with (
