@@ -199,8 +199,8 @@ def run(
 class Session:
     """A forked process that calls commands one after another, which costs a quarter of a process for each: loaded and
     compiled code stays for the next command. Each command has its own directory, environment, streams and exit code. If
-    a command ends its process or becomes another program, the next one gets a new process. A command that is called
-    while another one runs has a separate process. The user is a number, as in ``start``."""
+    the process has ended or become another program, the next command gets a new one. A command that is called while
+    another one runs has a separate process. The user is a number, as in ``start``."""
 
     def __init__(self, user: int | None = None) -> None:
         self._user = user
@@ -222,6 +222,8 @@ class Session:
     def _run(
         self, arguments: Sequence[str], cwd: str | Path, env: Mapping[str, str], timeout: float
     ) -> subprocess.CompletedProcess[str]:
+        if self._process is not None and select.select([self._connection], [], [], 0)[0]:
+            self.close()  # it is closed at the other end
         if self._process is None:
             self._connection, child_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             with child_end:

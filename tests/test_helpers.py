@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,21 @@ def test_a_forked_process_has_a_pid_and_receives_signals() -> None:
     assert process.stdout is not None and process.stdout.readline() == "up\n"
     process.terminate()
     assert process.wait(30) == -signal.SIGTERM == process.poll()
+
+
+def test_a_session_whose_process_was_killed_has_another_one_for_the_next_command(tmp_path: Path) -> None:
+    session = forked.Session()
+
+    def pid() -> int:
+        return int(session.run(["-c", "import os; print(os.getpid())"], cwd=tmp_path, env={}).stdout)
+
+    first = pid()
+    assert pid() == first
+    killed = session.run(["-c", f"import os; os.kill({first}, 9)"], cwd=tmp_path, env={})
+    assert (killed.returncode, killed.stdout, killed.stderr) == (-9, "", "")
+    second = pid()
+    os.kill(second, signal.SIGKILL)
+    while Path(f"/proc/{second}").exists():
+        time.sleep(0.01)
+    assert pid() not in (first, second)
+    session.close()

@@ -93,10 +93,12 @@ def test_a_process_with_the_number_of_another_users_job_does_not_belong_to_that_
 
 
 def test_a_dedicated_account_that_stops_all_its_processes_keeps_no_one_waiting(pool: PoolForAll) -> None:
-    """One of them is the process that kills the others, which belongs to the account at that time."""
+    """One of them is the process that kills the others, which belongs to the account at that time. The submission would
+    be another one: the job is released after it."""
     waits = "until test -s stops; do sleep 0.01; done"
     script = f'p=$$; sh -c "{waits}; kill -9 $p; while :; do kill -s STOP -- -1; done" & echo $! > stops; wait'
-    cluster = pool.submit(DEDICATED, script)
+    cluster = pool.submit(DEDICATED, script, "hold = true")
+    assert "released" in pool.says(None, "release", str(cluster))
     assert pool.wait_for_end(cluster) == ""
     assert not runs(int((pool.home(DEDICATED) / "stops").read_text()))
     assert pool.output_of_job(OTHER, "echo on") == ["on"]

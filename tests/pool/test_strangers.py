@@ -60,8 +60,10 @@ class SharedFolder(Folder):
         """Run a command as this user, somewhere, and return its output."""
         session = self._sessions.setdefault(user, forked.Session(user))
         completed = session.run([*POOLBOOK, *arguments], cwd=cwd, env=env, timeout=PATIENCE)
+        output = completed.stdout + completed.stderr
+        assert completed.returncode >= 0, f"signal {-completed.returncode} killed {arguments}: {output}"
         assert "Traceback" not in completed.stderr, f"{arguments}: {completed.stderr}"
-        return completed.stdout + completed.stderr
+        return output
 
     def kill_everything(self) -> None:
         for session in self._sessions.values():
