@@ -18,6 +18,12 @@ class JobId(NamedTuple):
         cluster, _, proc = text.partition(".")
         return cls(int(cluster), int(proc))
 
+    @staticmethod
+    def is_id(text: str) -> bool:
+        """Return True if the text is an id such as 12.3."""
+        cluster, _, proc = text.partition(".")
+        return all(number.isascii() and number.isdigit() for number in (cluster, proc)) and len(text) < 30
+
     def __str__(self) -> str:
         return f"{self.cluster}.{self.proc}"
 

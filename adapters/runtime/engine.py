@@ -12,7 +12,7 @@ from ...domain.decision.moment import Moment
 from ...domain.events import Event
 from ...domain.negotiator.schedule import CycleSchedules
 from ...domain.ports import stimuli as s
-from ...domain.ports.effects import BENCHMARKING, how_to_end
+from ...domain.ports.effects import BENCHMARKING, how_to_end, how_to_resume_remote
 from ...domain.schedd.policy_times import PolicyPasses
 from ...domain.state.negotiators import name_in_events, negotiator_named
 from ...domain.state.state import State
@@ -101,7 +101,10 @@ class Engine(LogWriter):
         continue them."""
         living = [each for each in self.state.activations.values() if not each.deferred]
         clients = [machine.backfill for machine in self.state.machines.values() if machine.backfill is not None]
-        came = self.world.recover([*map(self._launch, living), *map(self._client, clients)])
+        remote = [self.state.slots[name] for name in self.state.remote_runs.values()]
+        came = self.world.recover(
+            [*map(self._launch, living), *map(self._remote_launch, remote), *map(self._client, clients)]
+        )
         for client in clients:
             if client.last_signalled:
                 self.world.signal(client.key, "hard")
@@ -114,6 +117,8 @@ class Engine(LogWriter):
                 self.world.signal(activation.key, "suspend")
             else:  # it may have been continued while no pool was running
                 self.world.signal(activation.key, "continue")
+        for key, name in self.state.remote_runs.items():
+            self.world.signal(key, how_to_resume_remote(self.state.slots[name]))
         for slot in self.state.slots.values():
             if slot.state_activity == BENCHMARKING:
                 self.world.benchmark(slot.name)

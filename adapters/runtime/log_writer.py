@@ -12,7 +12,7 @@ from __future__ import annotations
 import gc
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, tzinfo
 from typing import Any
@@ -20,8 +20,9 @@ from typing import Any
 import msgspec
 
 from ...domain.decide import Refusal, Tables, decide
-from ...domain.events import Event, JobExited, JobsEdited, JobsTransitioned
+from ...domain.events import Ad, Event, JobExited, JobsEdited, JobsTransitioned
 from ...domain.fold.evolve import fold
+from ...domain.names import JobId
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import Benchmark, DeleteRecord, Send, Signal, Start, StartClient, effects
 from ...domain.ports.log import EventStore
@@ -29,9 +30,9 @@ from ...domain.ports.sensor_readings import Readings
 from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
 from ...domain.state.caches import Caches
-from ...domain.state.job_ad import expanded_ad
+from ...domain.state.job_ad import expanded_ad, unquoted
 from ...domain.state.pool_settings import TRANSFER_LIMITS
-from ...domain.state.records import Activation, BackfillClient
+from ...domain.state.records import Activation, BackfillClient, Slot
 from ...domain.state.state import State
 from .requests import POLICY
 from .snapshot import Snapshot
@@ -267,9 +268,7 @@ class LogWriter:
                     if effect.mail in self.state.mails:
                         self.world.send(self._mail(effect.mail))
                 elif isinstance(effect, Start):
-                    activation = self.state.activations.get(effect.key)
-                    if activation is not None:
-                        starts.append(self._launch(activation))
+                    starts += self._launches([effect.key])
                     if len(starts) >= _MAX_STARTS:
                         self.world.start(starts)
                         starts = []
@@ -291,13 +290,34 @@ class LogWriter:
         due = self.state.mails[position]
         return Mail(position, due.to, due.subject, due.text)
 
+    def _launches(self, keys: Iterable[str]) -> list[Launch]:
+        """Return the launches of the runs with these keys that have not ended."""
+        state, launches = self.state, []
+        for key in keys:
+            if key in state.activations:
+                launches.append(self._launch(state.activations[key]))
+            elif key in state.remote_runs:
+                launches.append(self._remote_launch(state.slots[state.remote_runs[key]]))
+        return launches
+
     def _launch(self, activation: Activation) -> Launch:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
         owner = self.state.owner(cluster)
         job, machine = expanded_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.as_plain_dict()
-        limits = {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}
+        limits = self._transfer_limits()
         return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, limits)
+
+    def _remote_launch(self, slot: Slot) -> Launch:
+        """Return the launch of an external access point's job."""
+        starter, claim = slot.activation, slot.claim
+        assert starter is not None and claim is not None, "a run needs a claim until its end"
+        owner = unquoted(starter.ad.get("Owner", "")) or claim.submitter.partition("@")[0]
+        job, ad, machine = JobId.parse(starter.job), expanded_ad(starter.ad), slot.ad.as_plain_dict()
+        return Launch(starter.key, *job, slot.name, ad, machine, owner, self._transfer_limits())
+
+    def _transfer_limits(self) -> Ad:
+        return {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}
 
     def _client(self, client: BackfillClient) -> ClientLaunch:
         slot = self.state.slots.get(client.slot)

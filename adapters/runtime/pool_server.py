@@ -260,7 +260,7 @@ class PoolServer:
         """Return the activations that were started on another machine or in another directory, and that are not known
         to this server. Raise `LogError` if there are any and `lost` is not set."""
         before = [event.writer for _, event in self.log.read_stream("pool") if isinstance(event, WriterBegan)]
-        living = self.engine.state.activations
+        living = self.engine.state.running_keys
         if not living or not before or before[-1] == place:
             return []
         strangers = sorted(set(living) - self.world.claimed_keys(), key=int)
@@ -411,9 +411,9 @@ class PoolServer:
     def _all_end(self, patience: float) -> bool:
         """Wait until all jobs have ended, at most `patience` seconds; return True if they have."""
         until = self.world.now() + round(patience * 1_000_000)
-        while self.engine.state.activations and self.world.now() < until:
+        while self.engine.state.running_keys and self.world.now() < until:
             self.step(until)
-        return not self.engine.state.activations
+        return not self.engine.state.running_keys
 
     def _vacate(self, fast: bool) -> None:
         slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]

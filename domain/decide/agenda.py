@@ -168,7 +168,7 @@ def is_busy(moment: Moment[State]) -> bool:
     """Return True if jobs run, cool down or are about to run, mails are being sent, slots run benchmarks, or a cycle
     that may match jobs is still to come."""
     state = moment.state
-    if state.activations or state.assigned_slots or state.mails or state.cool_downs:
+    if state.activations or state.remote_runs or state.assigned_slots or state.mails or state.cool_downs:
         return True
     if any(slot.state_activity == BENCHMARKING for slot in state.slots.values()):
         return True

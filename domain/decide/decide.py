@@ -9,6 +9,7 @@ from ..decision.draft import Draft, Tables
 from ..events import BackfillExited, Event, JobSignalled, SlotEvent
 from ..ports import stimuli as s
 from ..ports.fabric import Fabric
+from ..ports.run_reports import RUN_REPORTS, RunReport
 from ..ports.sensor_readings import Sense, no_readings
 from ..state.caches import Caches
 from ..state.state import AccessPoint, ExecutionPoint, LogState, State
@@ -55,6 +56,8 @@ _RULES: Final = Rules(
         s.EvaluateJobPolicies: "schedd.periodic_policy.evaluate_job_policies",
     }
 )
+_REMOTE_RULES: Final = Rules(dict.fromkeys(RUN_REPORTS.values(), "startd.remote_runs.record_report"))
+"""The rules for reports about processes that run here for an external access point."""
 _WITHOUT_STIMULUS = {s.Defragment, s.ClaimMatches, s.FireTimers}
 """The stimuli without fields, whose rules take no stimulus argument."""
 _IN_ONE_LOG = InOneLog()
@@ -87,7 +90,7 @@ def decide(
     # The user who sent a command is charged for all evaluations that it causes, even those of other users' jobs.
     user = stimulus.user if isinstance(stimulus, s.Command) else ""
     draft: Draft[Any] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, fabric)
-    rule = _RULES[type(stimulus)]
+    rule = (_REMOTE_RULES if _is_remote_report(state, stimulus) else _RULES)[type(stimulus)]
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
     complete_decision(draft)
     fabric.conclude(draft)
@@ -96,6 +99,11 @@ def decide(
 
         agenda.update_after_decision(draft, stimulus)
     return draft.events
+
+
+def _is_remote_report(state: LogState, stimulus: s.Stimulus) -> bool:
+    """Return True if a stimulus reports about processes that run here for an external access point."""
+    return isinstance(stimulus, RunReport) and isinstance(state, ExecutionPoint) and stimulus.key in state.remote_runs
 
 
 def complete_decision(draft: Draft[Any]) -> None:

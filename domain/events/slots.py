@@ -230,6 +230,7 @@ class ClaimActivated(SlotEvent, frozen=True):
     job: str  #: the job's id at its access point
     ad: Ad  #: the job's ad
     vacate: int  #: the MachineMaxVacateTime that applies to the job, in microseconds
+    key: str = ""  #: the run's key at its access point (empty: the access point itself runs the job's processes)
 
 
 @event("claim.deactivated")
@@ -238,6 +239,7 @@ class ClaimDeactivated(SlotEvent, frozen=True):
 
     claim: str  #: the claim's id
     job: str  #: the job's id at its access point
+    starter: str = ""  #: the starter's key, the position of its `ClaimActivated` (empty: it ran at the access point)
 
 
 @event("starter.signalled")
@@ -246,6 +248,21 @@ class StarterSignalled(SlotEvent, frozen=True):
 
     how: str  #: soft (its kill signal) or hard (SIGKILL)
     until: int  #: when it is signalled again, harder, in microseconds (0: by the pool's settings)
+    signal: str = ""  #: the soft signal: hold or remove for a held or removed job (empty: the one for evictions)
+    reason: str = ""  #: why the access point must hold the job (empty: it need not)
+    code: int = 0  #: the reason's code in HTCondor
+    subcode: int = 0  #: the reason's subcode in HTCondor
+
+
+@event("run.reported")
+class RunReported(SlotEvent, frozen=True):
+    """The processes of an external access point's job, which run here, have sent a report for the access point."""
+
+    claim: str  #: the id of the claim on which they were started
+    job: str  #: the job's id at its access point
+    key: str  #: the run's key at its access point, as in `ClaimActivated`
+    report: str  #: its kind: ActivationStarted, -Measured, -Chirped or -Ended, or Transferred
+    fields: str  #: the report as JSON, without fields that have their default value
 
 
 @event("claim.silent")

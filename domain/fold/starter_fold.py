@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import msgspec
+
 from .. import events as e
 from ..names import JobId
 from ..state.job_ad import fold_job
 from ..state.job_procs import job_procs
-from ..state.records import Claim, Starter
+from ..state.records import MEASUREMENT, Claim, Starter, report_name
 from ..state.state import ExecutionPoint
 from . import machine_fold as slots
 
@@ -94,8 +96,34 @@ def _fold_job_signalled(state: ExecutionPoint, event: e.JobSignalled) -> None:
     _record_signal(starter, event)
 
 
+def _fold_claim_activated(state: ExecutionPoint, event: e.ClaimActivated) -> None:
+    slots.FOLDS[e.ClaimActivated](state, event)
+    if event.key:
+        state.remote_runs[str(state.position)] = event.slot
+
+
+def _fold_claim_deactivated(state: ExecutionPoint, event: e.ClaimDeactivated) -> None:
+    slots.FOLDS[e.ClaimDeactivated](state, event)
+    state.remote_runs.pop(event.starter, None)
+
+
 def _fold_starter_signalled(state: ExecutionPoint, event: e.StarterSignalled) -> None:
-    _record_signal(state.slots[event.slot].activation, event)
+    starter = state.slots[event.slot].activation
+    _record_signal(starter, event)
+    if starter is not None:
+        starter.soft_signal = event.signal or starter.soft_signal
+
+
+def _fold_run_reported(state: ExecutionPoint, event: e.RunReported) -> None:
+    slot = state.slots.get(event.slot)
+    starter = None if slot is None else slot.activation
+    if starter is None or starter.remote_key != event.key:
+        return  # the report of the end, which follows the end
+    fields = msgspec.json.decode(event.fields)
+    if event.report == MEASUREMENT:
+        starter.measured = event.at, fields["image"], fields["resident"], fields["disk"]
+    else:
+        starter.reports[report_name(event.report, fields.get("way", ""))] = event.stimulus
 
 
 def _record_signal(starter: Starter | None, event: e.JobSignalled | e.StarterSignalled) -> None:
@@ -122,7 +150,10 @@ FOLDS: dict[type[e.Event], Callable[[ExecutionPoint, Any], None]] = {
     e.ClaimEnded: _fold_claim_ended,
     e.JobActivated: _fold_job_activated,
     e.JobSignalled: _fold_job_signalled,
+    e.ClaimActivated: _fold_claim_activated,
+    e.ClaimDeactivated: _fold_claim_deactivated,
     e.StarterSignalled: _fold_starter_signalled,
+    e.RunReported: _fold_run_reported,
     e.JobExited: _fold_job_exited,
 }
 

@@ -15,6 +15,8 @@ from ..events import (
     BackfillExited,
     BackfillSignalled,
     BackfillStarted,
+    ClaimActivated,
+    ClaimDeactivated,
     Event,
     JobActivated,
     JobDue,
@@ -24,8 +26,10 @@ from ..events import (
     MailDue,
     SlotEvent,
     SlotTransitioned,
+    StarterSignalled,
 )
-from ..state.records import Activation
+from ..state.records import Activation, Slot
+from ..state.slot_fold import SUSPENDED
 from ..state.state import State
 from .world import How
 
@@ -71,6 +75,7 @@ Effect = Start | StartClient | Signal | DeleteRecord | Benchmark | Send
 
 BENCHMARKING = "Unclaimed/Benchmarking"
 _ENDINGS: dict[str, How] = {"Held": "hold", "Removed": "remove"}
+_SOFT_SIGNALS: dict[str, How] = {"hold": "hold", "remove": "remove"}
 _PAUSES: dict[str, How] = {"suspend": "suspend", "continue": "continue"}
 
 
@@ -82,11 +87,49 @@ def how_to_end(state: State, activation: Activation, stop: str) -> How:
     return _ENDINGS.get(state.clusters[activation.cluster].status_of(activation.proc), "soft")
 
 
+def _how_to_end_remote(stop: str, signal: str) -> How:
+    """Return how to end a job of an external access point; ``signal`` as in ``StarterSignalled``."""
+    return "hard" if stop == "hard" else _SOFT_SIGNALS.get(signal, "soft")
+
+
+def how_to_resume_remote(slot: Slot) -> How:
+    """Return the signal that the processes of an external access point's job receive after a restart of the pool,
+    because it is unknown which earlier signals were sent."""
+    starter = slot.activation
+    if starter is not None and starter.stop_signal:
+        return _how_to_end_remote(starter.stop_signal, starter.soft_signal)
+    return "suspend" if slot.state_activity == SUSPENDED else "continue"
+
+
+def _slot_effects(state: State, position: int, event: SlotEvent) -> Iterator[Effect]:
+    if isinstance(event, SlotTransitioned):
+        if event.target == BENCHMARKING:
+            yield Benchmark(event.slot)
+        elif SUSPENDED in (event.source, event.target):
+            for key in _remote_run(state, position, event):
+                yield Signal(key, "suspend" if event.target == SUSPENDED else "continue")
+    elif isinstance(event, ClaimActivated) and event.key:
+        yield Start(str(position))
+    elif isinstance(event, StarterSignalled):
+        for key in _remote_run(state, position, event):
+            yield Signal(key, _how_to_end_remote(event.how, event.signal))
+    elif isinstance(event, ClaimDeactivated) and event.starter:
+        yield DeleteRecord(event.starter)
+
+
+def _remote_run(state: State, position: int, event: SlotEvent) -> Iterator[str]:
+    """Yield the key of the processes that the slot had at this position, if the pool runs them for an external access
+    point and they have not ended."""
+    slot = state.slots.get(event.slot)
+    starter = None if slot is None else slot.activation
+    if starter is not None and starter.remote_key and int(starter.key) < position:
+        yield starter.key
+
+
 def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
     """Yield the effects of the event at ``position``. ``state`` is the state after the event was appended."""
     if isinstance(event, SlotEvent):  # most events of a large decision
-        if isinstance(event, SlotTransitioned) and event.target == BENCHMARKING:
-            yield Benchmark(event.slot)
+        yield from _slot_effects(state, position, event)
     elif isinstance(event, JobActivated):
         if not event.deferred:
             yield Start(str(position))

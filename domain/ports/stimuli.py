@@ -282,11 +282,12 @@ class ActivateClaim(SlotMessage, frozen=True):
     job_machine_attrs: str = ""  #: JobMachineAttrs of the job
     expanded: Ad = field(default_factory=dict)  #: the values of ``$$(...)`` in the job's ad
     deferred: int = 0  #: when the job's processes should start
+    key: str = ""  #: the run's key at an external holder for which the startd runs the job (empty: the holder runs it)
 
 
 class DeactivateClaim(SlotMessage, frozen=True):
     """The holder ends its job, and keeps the claim unless ``closing``. ``JobSignalled`` explains ``evidence`` and
-    ``vacated``. ``resumes``: whether a suspended job is continued first."""
+    ``vacated``. ``resumes``: whether a suspended job is continued first. ``signal``: as in ``StarterSignalled``."""
 
     fast: bool = False
     closing: bool = False
@@ -294,6 +295,7 @@ class DeactivateClaim(SlotMessage, frozen=True):
     evidence: int = 0
     vacated: Ad = field(default_factory=dict)
     resumes: bool = False
+    signal: str = ""
 
 
 class ReleaseClaim(SlotMessage, frozen=True):

@@ -14,6 +14,7 @@ from ..ports.messages import EndJob
 from ..ports.stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import HOLD_ATTRIBUTES, hold_reason, parse_int, quoted, unquoted, vacate_reason
+from ..state.measurements import is_notable
 from ..state.records import RUNS, TRANSFER_STEPS, Activation
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import (
@@ -157,24 +158,13 @@ def log_chirp(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
     )
 
 
-MEASURED_EVERY = 300_000_000
-"""The interval, in microseconds, after which a measurement is logged even if only CPU time changed, because HTCondor
-updates its queue every five minutes."""
-NOTABLE_SHARE, NOTABLE_KIB = 10, 1024
-"""A changed size is logged if it differs by more than a tenth and by more than 1 MiB."""
-
-
 def _is_notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationMeasured) -> bool:
     """Check whether to log a measurement: the first one, a changed size, or one after a long interval."""
-    if not activation.measured or draft.now - activation.measured >= MEASURED_EVERY:
-        return True
     cluster = draft.state.clusters[activation.cluster]
-    for name, size in (("ImageSize", new.image), ("ResidentSetSize", new.resident), ("DiskUsage", new.disk)):
-        text = cluster.value(activation.proc, name, "0")
-        previous = int(text) if text.isdecimal() else 0
-        if abs(size - previous) > max(previous // NOTABLE_SHARE, NOTABLE_KIB):
-            return True
-    return False
+    texts = (cluster.value(activation.proc, name, "0") for name in ("ImageSize", "ResidentSetSize", "DiskUsage"))
+    previous = [int(text) if text.isdecimal() else 0 for text in texts]
+    sizes = new.image, new.resident, new.disk
+    return not activation.measured or is_notable(previous, sizes, draft.now - activation.measured)
 
 
 def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from ..decision.draft import Draft, Refusal
 from ..events import ClaimActivated, ClaimDeactivated, DrainBadputAdded, JobActivated
+from ..names import JobId
 from ..ports import stimuli as s
 from ..ports.messages import EndJob
 from ..state.records import Slot, provided_attributes
@@ -26,6 +27,8 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
     slot = find_slot(draft, stimulus.slot)
     if slot.state_activity != "Claimed/Idle" or slot.claim is None:
         raise Refusal(f"slot {slot.name} is {slot.state_activity}: a claim can be activated only in Claimed/Idle")
+    if stimulus.key and not JobId.is_id(stimulus.job):
+        raise Refusal(f"{stimulus.job!r} is not a job id: use CLUSTER.PROC, for example 12.3")
     machine = draft.state.machines.get(slot.machine)
     if machine is not None and machine.shutdown:
         raise Refusal(f"machine {machine.name} is shut down: it starts no more jobs")
@@ -40,7 +43,7 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
         )
         draft.emit(activated)
     else:
-        draft.emit(ClaimActivated(*origin, slot.name, claim, stimulus.job, stimulus.ad, vacate_time))
+        draft.emit(ClaimActivated(*origin, slot.name, claim, stimulus.job, stimulus.ad, vacate_time, stimulus.key))
     fire_trigger(draft, slot, "activate", "activated")
 
 
@@ -48,11 +51,11 @@ def deactivate_claim(draft: Draft[ExecutionPoint], stimulus: s.DeactivateClaim) 
     """End the holder's job, softly unless ``fast``. Release the claim too if it can run no further job
     (release_claim)."""
     slot, how = find_slot(draft, stimulus.slot), "hard" if stimulus.fast else "soft"
-    if slot.activation is not None and slot.activation.cluster and not stimulus.closing:
+    if slot.activation is not None and slot.activation.runs_here and not stimulus.closing:
         if stimulus.resumes and slot.state_activity == "Claimed/Suspended":
             resume_job(draft, slot, stimulus.cause, stimulus.evidence)
             draft.move_slot(slot, SlotRow.CONTINUE, stimulus.cause)
-        signal_job(draft, slot, how, stimulus.cause, stimulus.evidence, stimulus.vacated)
+        signal_job(draft, slot, how, stimulus.cause, stimulus.evidence, stimulus.vacated, signal=stimulus.signal)
         return
     if stimulus.closing or _claim_is_ending(draft, slot):
         if slot.activity == "Cleaning":
@@ -84,12 +87,12 @@ def release_claim(draft: Draft[ExecutionPoint], stimulus: s.ReleaseClaim) -> Non
 def _slot_of_starter(draft: Draft[ExecutionPoint], name: str) -> Slot:
     """Return the slot on which an external access point runs a job.
 
-    :raises Refusal: if the slot runs a job of this queue
+    :raises Refusal: if the pool runs the processes of the slot's job
     """
     slot = find_slot(draft, name)
-    if slot.activation is not None and slot.activation.cluster:
-        job = f"{slot.activation.cluster}.{slot.activation.proc}"
-        raise Refusal(f"{name} runs job {job} of this queue: only its own processes report its end")
+    if slot.activation is not None and slot.activation.runs_here:
+        job = slot.activation.job or f"{slot.activation.cluster}.{slot.activation.proc} of this queue"
+        raise Refusal(f"{name} runs job {job}: only its own processes report its end")
     return slot
 
 
@@ -98,12 +101,17 @@ def handle_starter_report(draft: Draft[ExecutionPoint], stimulus: s.StarterRepor
 
 
 def handle_starter_end(draft: Draft[ExecutionPoint], stimulus: s.StarterGone) -> None:
-    slot = _slot_of_starter(draft, stimulus.slot)
-    if slot.activation is not None:
-        claim = slot.claim.id if slot.claim else ""
+    end_external_job(draft, _slot_of_starter(draft, stimulus.slot))
+
+
+def end_external_job(draft: Draft[ExecutionPoint], slot: Slot) -> None:
+    """Record that an external access point's job has ended, and move the slot."""
+    starter = slot.activation
+    if starter is not None:
+        claim, key = slot.claim.id if slot.claim else "", starter.key if starter.runs_here else ""
         add_drain_badput(draft, slot)
         draft.move_claim(slot, "end_job")
-        draft.emit(ClaimDeactivated(*draft.header("job_ended"), slot.name, claim, slot.activation.job))
+        draft.emit(ClaimDeactivated(*draft.header("job_ended"), slot.name, claim, starter.job, key))
     move_after_job(draft, slot)
 
 

@@ -1,7 +1,8 @@
 """Suspend, continue and end a slot's job, and hold it for the machine's owner (WANT_HOLD).
 
 For a job in this pool's queue, the job's status changes too, and its signals are derived from events. For an external
-claim holder, only the starter is signalled.
+claim holder, only the starter is signalled; if this pool runs the job's processes for the holder, that event and the
+slot's transitions cause the signals.
 """
 
 from __future__ import annotations
@@ -42,12 +43,16 @@ def signal_job(
     evidence: int = 0,
     vacated: Ad | None = None,
     again: bool = False,
+    signal: str = "",
+    why: StopReason | None = None,
 ) -> None:
     """Signal the slot's job to exit.
 
     :param how: soft (the job's kill signal) or hard (SIGKILL)
     :param evidence: as in ``JobSignalled``, like ``vacated``
     :param again: whether to send a soft signal to a job that already received one
+    :param signal: as in ``StarterSignalled``
+    :param why: why the external access point must hold the job
     """
     activation = slot.activation
     if activation is None or (how != "hard" and activation.stop_signal and not again):
@@ -61,18 +66,25 @@ def signal_job(
         job = activation.cluster, activation.proc
         draft.emit(JobSignalled(*draft.header(cause), *job, how, deadline, evidence, vacated or {}))
     else:
-        draft.emit(StarterSignalled(*draft.header(cause), activation.slot, how, deadline))
+        hold = {} if why is None else why._asdict()
+        draft.emit(StarterSignalled(*draft.header(cause), activation.slot, how, deadline, signal, **hold))
 
 
 def hold_job(draft: Draft[ExecutionPoint], slot: Slot, how: str) -> bool:
     """Hold a job that PREEMPT evicts while WANT_HOLD is true, with the reason in WANT_HOLD_REASON. If the job's own
-    transform or a cool-down may prevent the hold, only signal the job to exit, and return True."""
+    transform or a cool-down may prevent the hold, or an external access point must hold it, only signal the job to
+    exit, and return True."""
     activation = slot.activation
-    if activation is None or not activation.cluster:
+    if activation is None or not activation.runs_here:
         return False
     policy = policy_of(draft, slot)
     subcode = policy.number("WANT_HOLD_SUBCODE") or 0
     why = StopReason(HELD_BY_STARTD, round(subcode), f"Error from {slot.name}: {_reason(policy)}")
+    if not activation.cluster:
+        if activation.stop_signal:  # the access point has ended it already
+            return False
+        signal_job(draft, slot, how, "held_by_machine", why=why)
+        return True
     vacated = draft.send(HoldJob(activation.cluster, activation.proc, why))
     if vacated is None:
         return False

@@ -39,7 +39,7 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
         yield Timer(
             starter.next_signal or starter.last_signalled + state.setting(limit_name), "stop", starter.key, JobId(*job)
         )
-    for name in state.preempting:
+    for name in dict.fromkeys([*state.preempting, *state.remote_runs.values()]):
         outside_starter = state.slots[name].activation
         if outside_starter is not None and not outside_starter.cluster and outside_starter.stop_signal:
             yield Timer(outside_starter.next_signal, "starter", name)

@@ -83,11 +83,21 @@ class Starter(Struct):
     suspended_time: int = 0  #: how long the slot was suspended before `suspended_since`, in microseconds
     suspended_since: int = 0  #: when the slot was suspended (0: it is not)
     job: str = ""  #: if `cluster` is 0: the job's id at its access point
+    remote_key: str = ""  #: the run's key at that access point (empty: the access point runs the processes)
     ad: Ad = field(default_factory=dict)
     """The job's ad from the activation, updated by later messages (empty: it is in the log with the queue)."""
     user: str = ""  #: the job's user, as user@domain (empty: not in its ad)
     leave_cause: str = ""  #: why the slot's claim is about to end, if that cause is recorded for the job
     preempting_since: int = 0  #: when the slot entered Preempting, which stops its run time (0: it has not)
+    soft_signal: str = ""  #: the kind of the soft signal that it received, for a job with `remote_key`
+    reports: dict[str, str] = field(default_factory=dict)
+    """The last reports for the access point, by kind and direction, for a job with `remote_key`: their stimuli."""
+    measured: tuple[int, ...] = ()  #: the last measurement among them: its time, image, resident and disk size
+
+    @property
+    def runs_here(self) -> bool:
+        """True if the pool runs the processes, for its own queue or for an external access point."""
+        return self.cluster != 0 or self.remote_key != ""
 
     def run_time(self, now: int) -> int:
         """Return its run time in microseconds, excluding time in which it was suspended or preempted."""
@@ -99,6 +109,15 @@ class Starter(Struct):
 
     def _run_end(self, now: int) -> int:
         return self.suspended_since or self.preempting_since or now
+
+
+MEASUREMENT = "ActivationMeasured"
+"""The kind of report (``RunReported``) about the resource usage of a run."""
+
+
+def report_name(kind: str, way: str) -> str:
+    """Return the name of a report in ``Starter.reports``, from its kind and, for a file transfer, the direction."""
+    return f"{kind} {way}".rstrip()
 
 
 class PendingMatch(NamedTuple):

@@ -248,6 +248,8 @@ class ExecutionPoint(Slots):
     starters: dict[tuple[int, int], Starter] = field(default_factory=dict)
     """The starters of jobs in the pool's own queue, by job: the same objects as ``Slot.activation``."""
     stopping: dict[tuple[int, int], None] = field(default_factory=dict)  #: the jobs in `starters` that were signalled
+    remote_runs: dict[str, str] = field(default_factory=dict)
+    """The starters that run a job of an external access point, by key, each with its slot."""
     matched: dict[str, None] = field(default_factory=dict)  #: the slots in Matched
     preempting: dict[str, None] = field(default_factory=dict)  #: the slots in Preempting
     silent_claims: dict[str, None] = field(default_factory=dict)  #: the slots whose claim's holder is silent
@@ -342,6 +344,11 @@ class State(AccessPoint, ExecutionPoint, Manager):
     >>> sorted(pool.state.machines), pool.state.idle
     (['node1'], 2)
     """
+
+    @property
+    def running_keys(self) -> list[str]:
+        """The keys of all runs of jobs, including those of external access points on this pool's slots."""
+        return [*self.activations, *self.remote_runs]
 
     def job_ad(self, job: tuple[int, int], sent_ad: Ad) -> JobAd:
         cluster = self.clusters.get(job[0])

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from operator import attrgetter
 
+from msgspec import DecodeError, ValidationError
 from msgspec.structs import replace
 
 from ...domain import events as e
+from ...domain.ports.run_reports import decode_report
+from ...domain.ports.stimuli import ActivationEnded
 from ...domain.state.pool_settings import schedd_seconds
 from ...domain.state.records import Claim, PendingMatch, Reservation, Slot
 from ...domain.state.slot_fold import JOB_FLAGS
 from ...domain.state_machines import claim_state
 from ...domain.state_machines.drain import SCHEDULES
+from ...domain.state_machines.hold_codes import HELD_BY_STARTD
 from ..narration.formatting import interval
 from .accounting_checks import check_initial_factor
 from .job_checks import known_cluster
@@ -148,6 +152,8 @@ def check_claim_activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated)
     check_slot_free(pool, slot)
     if event.vacate < 0:
         pool.report(slot, "value", "the job's MaxVacateTime is below 0")
+    if event.key and job_of(event.job) is None:
+        pool.report(slot, "value", f"its processes run {event.job!r}, which is not a job")
 
 
 @rule_of(e.ClaimDeactivated, known_slot)
@@ -158,6 +164,10 @@ def check_claim_deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactiva
         pool.report(slot, "activation", f"job {event.job} of an outside access point is gone, but {run_text}")
     if slot.claim is not None:
         _named_claim(pool, slot, event.claim)
+    if run is not None and event.starter != (run.key if run.remote_key else ""):
+        pool.report(slot, "activation", f"starter {event.starter or 'of the access point'} ends, but it has {run.key}")
+    if run is not None and run.remote_key:
+        pool.ended_runs[slot.name] = event.claim, event.job, run.remote_key
     check_drain_counted(pool, slot)
     pool.folds = event
 
@@ -172,6 +182,37 @@ def check_starter_signalled(pool: JudgedPool, slot: Slot, event: e.StarterSignal
         return
     for text in signal_order_errors(run, event):
         pool.report(slot, "end", text)
+    if event.signal not in ("", "hold", "remove"):
+        pool.report(slot, "value", f"{event.signal!r} is not a soft signal: hold or remove")
+    if bool(event.reason) != (event.cause == "held_by_machine"):
+        pool.report(slot, "end", "a reason to hold the job needs a true WANT_HOLD, and the other way round")
+    if event.code != (HELD_BY_STARTD if event.reason else 0) or (event.subcode and not event.reason):
+        pool.report(slot, "value", f"code {event.code}, subcode {event.subcode} do not match the reason of the signal")
+
+
+@rule(e.RunReported)
+def check_run_reported(pool: JudgedPool, event: e.RunReported) -> None:
+    """Check that a report is about the processes that the slot has or, at their end, had until this decision."""
+    pool.add_to_story(event.slot)
+    try:
+        report = decode_report(event)
+    except (KeyError, ValidationError, DecodeError):
+        pool.report_slot(event.slot, "value", f"{event.report} is not a kind of report, or has not these fields")
+        pool.folds = None
+        return
+    slot = pool.state.slots.get(event.slot)
+    run, claim = (None, None) if slot is None else (slot.activation, slot.claim)
+    reporting = None if run is None else ("" if claim is None else claim.id, run.job, run.remote_key)
+    if isinstance(report, ActivationEnded):
+        reporting = pool.ended_runs.pop(event.slot, None)
+    if reporting != (event.claim, event.job, event.key) or report.key != event.key:
+        pool.report_slot(event.slot, "activation", f"processes of job {event.job} report, but it has no such processes")
+
+
+def settle_ended_runs(pool: JudgedPool) -> None:
+    for name, (_, job, _) in pool.ended_runs.items():
+        pool.report_slot(name, "activation", f"the end of job {job} is not reported to its access point")
+    pool.ended_runs.clear()
 
 
 @rule_of(e.ClaimHolderSilent, known_slot)

@@ -18,6 +18,7 @@ from ...domain.classad import unparse
 from ...domain.classad.analysis import value_or_error
 from ...domain.classad.values import truth
 from ...domain.fold.evolve import evolve
+from ...domain.names import JobId
 from ...domain.state.caches import parse_cached
 from ...domain.state.job_procs import job_procs
 from ...domain.state.records import Slot, Starter
@@ -109,6 +110,8 @@ class JudgedPool:
         self.to_cancel: set[str] = set()  #: the machines whose drains a poll canceled, until these end
         self.charged: set[str] = set()  #: the activations whose badput a drain was charged
         # Checked at the end of a stimulus:
+        self.ended_runs: dict[str, tuple[str, str, str]] = {}
+        """By slot: the claim, job and key of a run for an external access point whose end is not reported yet."""
         self.touched_slots: dict[str, None] = {}
         self.drained_machines: dict[str, None] = {}  #: the machines whose drains changed
         self.unsettled_clusters: dict[int, None] = {}  #: the clusters with ended jobs that have not left the queue
@@ -295,10 +298,7 @@ def amount(text: str) -> int | None:
 
 def job_of(text: str) -> tuple[int, int] | None:
     """Return the cluster and process of a job id, or None if the text is not a job id."""
-    cluster, point, proc = text.partition(".")
-    if point and cluster.isascii() and cluster.isdigit() and proc.isascii() and proc.isdigit() and len(text) < 30:
-        return int(cluster), int(proc)
-    return None
+    return JobId.parse(text) if JobId.is_id(text) else None
 
 
 def normalized_text(text: str) -> str:

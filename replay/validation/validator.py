@@ -97,6 +97,7 @@ def _settle(pool: JudgedPool) -> Iterator[Violation]:
     match_checks.settle_preempted(pool)
     machine_checks.settle_drains(pool)
     claim_checks.settle_reservations(pool)
+    claim_checks.settle_ended_runs(pool)
     pool.touched_slots, pool.drained_machines = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:

@@ -102,6 +102,17 @@ EXAMPLES: list[e.Event] = [
     e.ClaimActivated(AT, "activated", "x", "slot1@h", "c", "1.0", {}, 0),
     e.ClaimDeactivated(AT, "job_ended", "x", "slot1@h", "c", "1.0"),
     e.StarterSignalled(AT, "kill", "x", "slot1@h", "hard", 0),
+    e.RunReported(
+        AT,
+        "activated",
+        "start-7",
+        "slot1@h",
+        "c",
+        "1.0",
+        "41",
+        "ActivationStarted",
+        '{"id":"start-7","key":"41","pid":4711,"scratch":"dir_7","at":1767312000000000}',
+    ),
     e.ClaimHolderSilent(AT, "lease_over", "x", "slot1@h", "c", AT),
     e.MatchVoided(AT, "match_void", "x", "slot1@h", "1.0"),
     e.JobsEdited(
