@@ -11,7 +11,7 @@ from ...domain import events as e
 from ...domain.ports.run_reports import decode_report
 from ...domain.ports.stimuli import ActivationEnded
 from ...domain.state.pool_settings import schedd_seconds
-from ...domain.state.records import Claim, PendingMatch, Reservation, Slot
+from ...domain.state.records import Claim, PendingMatch, Reservation, Slot, report_name
 from ...domain.state.slot_fold import JOB_FLAGS
 from ...domain.state_machines import claim_state
 from ...domain.state_machines.drain import SCHEDULES
@@ -207,6 +207,8 @@ def check_run_reported(pool: JudgedPool, event: e.RunReported) -> None:
         reporting = pool.ended_runs.pop(event.slot, None)
     if reporting != (event.claim, event.job, event.key) or report.key != event.key:
         pool.report_slot(event.slot, "activation", f"processes of job {event.job} report, but it has no such processes")
+    elif run is not None and run.reports.get(report_name(event.report, getattr(report, "way", ""))) == event.stimulus:
+        pool.report_slot(event.slot, "activation", f"processes of job {event.job} report the same again")
 
 
 def settle_ended_runs(pool: JudgedPool) -> None:

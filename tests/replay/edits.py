@@ -29,6 +29,8 @@ def renumbered(edited_log: EditedLog) -> Iterator[tuple[int, e.Event]]:
     for position, (_, event) in enumerate(edited_log, 1):
         if isinstance(event, _KEYED) and event.key in keys:
             event = replace(event, key=keys[event.key])
+        if isinstance(event, e.ClaimDeactivated) and event.starter in keys:
+            event = replace(event, starter=keys[event.starter])
         if isinstance(event, e.SlotTransitioned | e.JobsTransitioned | e.JobExited) and str(event.evidence) in keys:
             event = replace(event, evidence=int(keys[str(event.evidence)]))
         if isinstance(event, e.SubmissionRefused) and str(event.evidence) in keys:

@@ -31,7 +31,7 @@ OF_POINTS: frozenset[type[e.Event]] = frozenset(
         e.MachineConfigured, e.BenchmarksRan, e.CpuBusyChanged, e.DrainBegan, e.DrainTransitioned, e.DrainFinal,
         e.DrainBadputAdded, e.ShutdownBegan, e.ClaimQueued, e.ClaimWithdrawn,
         e.ClaimFlagged, e.ClaimActivated, e.ClaimDeactivated,
-        e.StarterSignalled, e.ClaimHolderSilent,
+        e.StarterSignalled, e.RunReported, e.ClaimHolderSilent,
     }
 )  # fmt: skip
 """The kinds of event that only execution points write."""
@@ -77,6 +77,11 @@ silent slot2@h
 run 70 s
 drain h Fast
 undrain h
+claim slot2@h c6
+begin slot2@h 77.6 key=run-1
+run 10 s
+finish slot2@h
+run 40 s
 off h Graceful
 """
 
@@ -114,6 +119,8 @@ UNDETECTED_OMISSIONS: dict[type[e.Event], str] = {
     e.MachineLeft: "a machine may be without slots",
     e.PrioritiesUpdated: "the next one includes it",
     e.RequestAnswered: "a job may continue without a request",
+    e.RunReported: "only that the processes began: they may end before they report it",
+    e.StarterSignalled: "only the access point's: the job may end by itself",
     e.SlotAdChanged: "a configuration may change any attribute",
     e.SlotTransitioned: "only transition 1, as the last before a slot's end: staying in Owner is also legal",
 }
@@ -125,6 +132,7 @@ UNDETECTED_REPEATS: dict[type[e.Event], str] = {
 }
 UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     **{(kind, "at"): ANY_INSTANT for kind in (e.CpuBusyChanged, e.ClaimHolderSilent, e.ClaimQueued, e.ClaimWithdrawn)},
+    **{(kind, name): ANY_INSTANT for kind in (e.RunReported, e.StarterSignalled) for name in ("at", "stimulus")},
     **{
         (kind, "stimulus"): ANY_STIMULUS
         for kind in (e.BenchmarksRan, e.CpuBusyChanged, e.ClaimFlagged, e.ClaimHolderSilent)

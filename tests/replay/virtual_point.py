@@ -104,7 +104,10 @@ class PointPool(Pool):
         return self._handle(s.RequestClaim(self._id("claim"), slot, claim, HOLDER, "carol@example.org", job, ad, lease))
 
     def _begin(self, slot: str, job: str = "77.1", *arguments: str) -> StimulusResult:
-        return self._handle(s.ActivateClaim(self._id("begin"), slot, job, _options(arguments)))
+        """begin slot1@h 77.1 key=run-1 Department=3: with a key, the execution point runs the job."""
+        options = _options(arguments)
+        key = options.pop("key", "")
+        return self._handle(s.ActivateClaim(self._id("begin"), slot, job, options, key=key))
 
     def _report(self, slot: str) -> StimulusResult:
         return self._handle(s.StarterReported(self._id("report"), slot))
