@@ -1,0 +1,53 @@
+"""The NATS subjects of datagrams, and who may send to whom.
+
+The subject of a datagram is ``to.ROLE.NAME.from.ROLE.NAME``, so that the broker can compare both names with a user's
+permissions. In a name, dots and special characters are escaped; the name of the manager, which has none, is ``%``.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import quote, unquote
+
+LONGEST_NAME = 255
+_RECEIVERS = {
+    "manager": ("*",),
+    "access-point": ("manager", "execution-point"),
+    "execution-point": ("manager", "access-point"),
+}
+"""Role -> the roles that it may send to."""
+
+
+def check_peer(peer: str) -> None:
+    """Raise `ValueError` if `peer` is not the name of a peer."""
+    role, slash, name = peer.partition("/")
+    is_valid = not slash if role == "manager" else 0 < len(name) <= LONGEST_NAME and name.isprintable()
+    if role not in _RECEIVERS or not is_valid:
+        raise ValueError(f"{peer[:80]!r} is not a peer; use manager, access-point/NAME or execution-point/NAME")
+
+
+def subject(receiver: str, sender: str) -> str:
+    """Return the subject of datagrams from one peer to another. Raise `ValueError` if one is not a peer."""
+    return f"to.{_tokens(receiver)}.from.{_tokens(sender)}"
+
+
+def subjects_to(receiver: str) -> str:
+    """Return the pattern of all subjects that a peer receives."""
+    return f"to.{_tokens(receiver)}.from.*.*"
+
+
+def subjects_from(sender: str) -> list[str]:
+    """Return the patterns of all subjects on which a peer may send."""
+    source = _tokens(sender)
+    return [f"to.{role}.*.from.{source}" for role in _RECEIVERS[sender.partition("/")[0]]]
+
+
+def sender_of(subject: str) -> str:
+    """Return the peer that sent a datagram with this subject."""
+    *_, role, name = subject.split(".")
+    return role if name == "%" else f"{role}/{unquote(name)}"
+
+
+def _tokens(peer: str) -> str:
+    check_peer(peer)
+    role, _, name = peer.partition("/")
+    return f"{role}.{quote(name, safe='').replace('.', '%2E') or '%'}"

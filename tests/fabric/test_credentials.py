@@ -1,0 +1,241 @@
+"""property: the broker, not the roles, enforces who sends to whom; tokens expire, and can be renewed and revoked."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import socket
+import ssl
+import time
+from pathlib import Path
+from threading import Thread
+
+import nats
+import nats.errors
+import nkeys
+import pytest
+
+from poolbook.adapters.fabric import credentials as credentials_module
+from poolbook.adapters.fabric.credentials import BrokerKeys, Credentials, UserKey
+from poolbook.adapters.fabric.nats_carrier import NatsCarrier
+from poolbook.adapters.fabric.subjects import subject, subjects_to
+from poolbook.adapters.security.private_files import PrivateFileError
+
+from .pool import PATIENCE, BrokerPool, receive, running_pool
+from .test_broker import exchange, wait_until
+
+EP1, EP2, AP1, AP2 = "execution-point/ep1", "execution-point/ep2", "access-point/ap1", "access-point/ap2"
+
+
+async def violations(pool: BrokerPool, peer: str, sends: list[str], receives: list[str]) -> list[str]:
+    """Return the subjects on which the server does not let a role send, and receive, with another client."""
+    errors: list[Exception] = []
+
+    async def collect(error: Exception) -> None:
+        errors.append(error)
+
+    context = ssl.create_default_context(cafile=pool.authority.certificate_path)
+    client = await nats.connect(pool.url, tls=context, user_credentials=pool.credentials(peer), error_cb=collect)
+    for name in receives:
+        await client.subscribe(name)
+    for name in sends:
+        await client.publish(name, b"forged")
+    for _ in range(2):  # the first PING may overtake what is sent before it
+        await client.flush()
+    await client.close()
+    texts = [str(error) for error in errors if "permissions violation" in str(error)]
+    return [text.partition(" to ")[2].strip('"') for text in texts]
+
+
+@pytest.mark.parametrize(
+    ("sender", "receiver", "is_allowed"),
+    [
+        (EP1, "manager", True),
+        (EP1, AP1, True),
+        (EP1, EP2, False),
+        (AP1, "manager", True),
+        (AP1, EP2, True),
+        (AP1, AP2, False),
+        ("manager", AP1, True),
+        ("manager", EP1, True),
+    ],
+)
+def test_roles_may_send_to_the_roles_that_they_work_with(
+    shared_pool: BrokerPool, sender: str, receiver: str, is_allowed: bool
+) -> None:
+    name = subject(receiver, sender)
+    assert asyncio.run(violations(shared_pool, sender, [name], [])) == ([] if is_allowed else [name.lower()])
+
+
+@pytest.mark.parametrize("peer", [EP1, AP1, "manager"])
+def test_no_role_can_send_as_another(shared_pool: BrokerPool, peer: str) -> None:
+    others = [other for other in (EP1, EP2, AP1, AP2, "manager") if other != peer]
+    names = [subject(receiver, sender) for sender in others for receiver in ("manager", AP2, EP2)]
+    names += ["anything", "$SYS.REQ.SERVER.PING", f"{subject('manager', peer)}.x"]
+    witness = shared_pool.join("manager")
+    assert asyncio.run(violations(shared_pool, peer, names, [])) == [name.lower() for name in names]
+    assert witness.receive() == []
+
+
+@pytest.mark.parametrize("peer", [EP1, AP1, "manager"])
+def test_no_role_can_receive_for_another(shared_pool: BrokerPool, peer: str) -> None:
+    names = [subjects_to(other) for other in (EP1, EP2, AP1, AP2, "manager") if other != peer]
+    names += [">", "to.>", "to.*.*.from.*.*", "$SYS.>", "_INBOX.>"]
+    for name in names:
+        assert asyncio.run(violations(shared_pool, peer, [], [name])) == [name.lower()]
+    assert asyncio.run(violations(shared_pool, peer, [], [subjects_to(peer)])) == []
+
+
+def refusal(pool: BrokerPool, peer: str, path: Path) -> str:
+    """Return why a carrier cannot connect to the broker."""
+    carrier = NatsCarrier([pool.url], peer, path, pool.authority.certificate_path)
+    try:
+        wait_until(lambda: carrier.problem != "")
+        assert not carrier.is_connected
+        with pytest.raises(TimeoutError, match=re.escape(carrier.problem)):
+            carrier.wait_ready(0)
+        return carrier.problem
+    finally:
+        carrier.close()
+
+
+def test_invalid_credentials_are_refused(shared_pool: BrokerPool, tmp_path: Path) -> None:
+    path, now, key = tmp_path / "role.creds", time.time(), UserKey.create()
+    foreign = BrokerKeys(tmp_path / "keys").issue("manager", key.public, now)
+    mine = shared_pool.keys.issue("manager", key.public, now)
+    head, claims, signature = mine.split(".")
+    expired = shared_pool.keys.issue("manager", key.public, now - 100, lifetime=10)
+    cases = [
+        ("of another pool", foreign, key.seed),
+        ("expired", expired, key.seed),
+        ("changed", f"{head}.{foreign.split('.')[1]}.{signature}", key.seed),
+        ("not signed", f"{head}.{claims}.", key.seed),
+        ("with the wrong key", mine, UserKey.create().seed),
+    ]
+    for name, token, seed in cases:
+        Credentials(token, seed).write(path)
+        assert "Authorization Violation" in refusal(shared_pool, "manager", path), name
+    Credentials(mine, key.seed).write(path)
+    assert "Permissions Violation for Subscription" in refusal(shared_pool, EP1, path)
+    path.chmod(0o644)
+    assert "other users have access" in refusal(shared_pool, "manager", path)
+    path.chmod(0o600)
+    path.write_text("nothing")
+    assert "contains no NATS credentials" in refusal(shared_pool, "manager", path)
+
+
+def test_a_server_without_a_certificate_of_the_pool_is_refused(shared_pool: BrokerPool, tmp_path: Path) -> None:
+    with running_pool(tmp_path) as other:
+        other.authority = shared_pool.authority
+        assert "CERTIFICATE_VERIFY_FAILED" in refusal(other, "manager", shared_pool.credentials("manager"))
+
+
+@pytest.mark.parametrize(
+    ("greeting", "problem"),
+    [
+        (b'INFO {"nonce":"x","tls_required":false}\r\nPONG\r\n', "WRONG_VERSION_NUMBER|Connection"),
+        (b"HTTP/1.1 400 Bad Request\r\n", "it does not greet as a NATS server does"),
+    ],
+)
+def test_credentials_are_never_sent_without_tls(shared_pool: BrokerPool, greeting: bytes, problem: str) -> None:
+    received = bytearray()
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(greeting)
+            connection.settimeout(PATIENCE)
+            received.extend(connection.recv(1 << 16))
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        url = f"tls://127.0.0.1:{listener.getsockname()[1]}"
+        thread = Thread(target=serve)
+        thread.start()
+        files = shared_pool.credentials("manager"), shared_pool.authority.certificate_path
+        carrier = NatsCarrier([url], "manager", *files)
+        thread.join()
+        wait_until(lambda: re.search(problem, carrier.problem) is not None)
+        carrier.close()
+    assert b"CONNECT" not in received
+    assert not received or received[:2] == b"\x16\x03"  # TLS: a handshake
+
+
+def test_a_revoked_role_is_disconnected_and_others_are_not(pool: BrokerPool) -> None:
+    manager, revoked, other = pool.join("manager"), pool.join(EP1), pool.join(EP2)
+    pool.keys.revoke(EP1, time.time())
+    pool.broker.ensure_running(PATIENCE)
+    wait_until(lambda: not revoked.is_connected)
+    assert manager.is_connected and other.is_connected
+    wait_until(lambda: "Authorization Violation" in revoked.problem)
+    key = UserKey.create()
+    Credentials(pool.keys.issue(EP1, key.public, time.time()), key.seed).write(pool.credentials(EP1))
+    revoked.wait_ready(PATIENCE)
+    exchange(manager, revoked, EP1)
+
+
+def test_a_revocation_survives_a_restart_of_the_broker(pool: BrokerPool) -> None:
+    point = pool.join(EP1)
+    pool.keys.revoke(EP1, time.time())
+    pool.broker.stop()
+    pool.broker.ensure_running(PATIENCE)
+    wait_until(lambda: "Authorization Violation" in point.problem)
+    assert not point.is_connected
+
+
+def test_a_renewed_token_is_used_when_the_former_one_expires(pool: BrokerPool) -> None:
+    path = pool.credentials(EP1, lifetime=2)
+    carrier = pool.join(EP1)
+    before = Credentials.read(path)
+    assert before.renewal_time == pytest.approx(time.time(), abs=30)
+    public = nkeys.from_seed(before.seed.encode()).public_key.decode()
+    Credentials(pool.keys.issue(EP1, public, time.time()), before.seed).write(path)
+    wait_until(lambda: not carrier.is_connected)
+    carrier.wait_ready(PATIENCE)
+    exchange(pool.join("manager"), carrier, EP1)
+
+
+def test_roles_of_an_account_of_another_operator_use_its_signing_key(tmp_path: Path) -> None:
+    """The operator of the server knows the account's signing key; the pool knows only that key and the account."""
+    with running_pool(tmp_path) as pool:
+        account, token = next(iter(pool.keys.broker_settings(time.time())["resolver_preload"].items()))
+        guest = BrokerKeys(tmp_path / "guest", account)
+        claims = credentials_module._claims(token)
+        signing_key = nkeys.from_seed((tmp_path / "guest/account.seed").read_bytes()).public_key.decode()
+        settings = pool.keys.broker_settings(time.time())
+        changed = claims["nats"] | {"signing_keys": [signing_key]}
+        operator = pool.keys._operator
+        settings["resolver_preload"] = {account: credentials_module._token(operator, account, "roles", changed)}
+        pool.keys.broker_settings = lambda now: settings  # type: ignore[method-assign]
+        pool.broker.ensure_running(PATIENCE)
+        pool.keys = guest
+        manager, point = pool.join("manager"), pool.join(EP1)
+        point.send("manager", b"hello")
+        assert receive(manager) == [(EP1, b"hello")]
+        assert asyncio.run(violations(pool, EP1, [subject(EP2, EP1)], [">"])) == [">", subject(EP2, EP1)]
+
+
+@pytest.mark.parametrize(
+    "peer", ["", "manager/x", "access-point", "execution-point/", "execution-point/a\nb", "startd/x"]
+)
+def test_names_that_are_no_peers_get_no_token(tmp_path: Path, peer: str) -> None:
+    with pytest.raises(ValueError, match="is not a peer"):
+        BrokerKeys(tmp_path / "keys").issue(peer, UserKey.create().public, 0)
+
+
+def test_a_damaged_public_key_gets_no_token(tmp_path: Path) -> None:
+    keys, public = BrokerKeys(tmp_path / "keys"), UserKey.create().public
+    damaged = public[:20] + ("A" if public[20] != "A" else "B") + public[21:]
+    with pytest.raises(ValueError, match="checksum is wrong"):
+        keys.issue("manager", damaged, 0)
+    with pytest.raises(ValueError, match="is not the public key of a NATS user"):
+        keys.issue("manager", "A" + public[1:], 0)
+
+
+def test_keys_are_created_once_and_kept_private(tmp_path: Path) -> None:
+    first, second = BrokerKeys(tmp_path / "keys"), BrokerKeys(tmp_path / "keys")
+    assert first.broker_settings(0) == second.broker_settings(0)
+    assert "seed" not in json.dumps(first.broker_settings(0))
+    (tmp_path / "keys/account.seed").chmod(0o644)
+    with pytest.raises(PrivateFileError, match="other users have access"):
+        BrokerKeys(tmp_path / "keys")
