@@ -168,6 +168,7 @@ def activation(
         core_bytes=job.number("CoreSize") or 0,
         stack_bytes=job.number("StackSize") or 0,
         chirp=_chirp(job, starter, ours=bool(launch.cluster)),
+        deadline=launch.deadline,
     )
 
 

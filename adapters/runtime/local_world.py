@@ -6,7 +6,7 @@ import os
 import pwd
 import selectors
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -268,6 +268,14 @@ class LocalWorld(World):
         except SupervisorError as error:  # the next supervisor ends what this one left, whatever the signal
             self._complain(error)
 
+    def renew(self, deadlines: Mapping[str, int]) -> None:
+        if not deadlines:
+            return
+        try:
+            self._supervisor.set_deadlines(deadlines)
+        except SupervisorError as error:  # the next supervisor ends what this one left
+            self._complain(error)
+
     def acknowledge(self, keys: Iterable[str]) -> None:
         done = list(keys)
         for key in done:
@@ -405,6 +413,7 @@ class LocalWorld(World):
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
             undelivered=report.undelivered, protocol=protocol, core=report.core_file,
+            expired=report.violated == execution.EXPIRED,
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:

@@ -84,6 +84,7 @@ class LogWriter:
     _publishing: bool = False
     _unperformed: deque[tuple[int, Sequence[Event]]] = field(default_factory=deque)
     performing: bool = False  #: whether effects are being performed
+    deadline_of: Callable[[Slot], int] = lambda slot: 0  #: the deadline (``World.renew``) of a slot's external job
     _readings: dict[str, Readings] = field(default_factory=dict)  #: of this instant, by machine: each is asked once
     unlogged: list[s.Stimulus] = field(default_factory=list)  #: what the log could not take, until the next wait
     _refused_at: int | None = None  #: when the last append failed, by the world's clock
@@ -314,7 +315,13 @@ class LogWriter:
         assert starter is not None and claim is not None, "a run needs a claim until its end"
         owner = unquoted(starter.ad.get("Owner", "")) or claim.submitter.partition("@")[0]
         job, ad, machine = JobId.parse(starter.job), expanded_ad(starter.ad), slot.ad.as_plain_dict()
-        return Launch(starter.key, *job, slot.name, ad, machine, owner, self._transfer_limits())
+        limits, deadline = self._transfer_limits(), self.deadline_of(slot)
+        return Launch(starter.key, *job, slot.name, ad, machine, owner, limits, deadline)
+
+    def renew_deadlines(self) -> None:
+        """Set the deadlines of the processes of all external jobs again, from ``deadline_of``."""
+        slots = {key: self.state.slots[name] for key, name in self.state.remote_runs.items()}
+        self.world.renew({key: self.deadline_of(slot) for key, slot in slots.items()})
 
     def _transfer_limits(self) -> Ad:
         return {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}

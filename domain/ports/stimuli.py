@@ -465,3 +465,4 @@ class ActivationEnded(Stimulus, frozen=True):
     undelivered: bool = False  #: output files are missing, so the job has not completed, whatever its exit code
     protocol: str = ""  #: the protocol of the plugin that failed
     core: str = ""  #: the path of the core file (empty: none)
+    expired: bool = False  #: the processes were killed because their deadline was not renewed (``World.renew``)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct, field
@@ -31,6 +31,7 @@ class Launch(Struct, frozen=True):
     owner: str  #: the job's user
     most_moved: Ad = field(default_factory=dict)
     """MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB, if set."""
+    deadline: int = 0  #: when the processes are killed unless ``World.renew`` sets a later deadline (0: never)
 
 
 class ClientLaunch(Struct, frozen=True):
@@ -70,6 +71,10 @@ class World:
 
     def acknowledge(self, keys: Iterable[str]) -> None:
         """Delete the records of these activations, because the log now contains their ends."""
+
+    def renew(self, deadlines: Mapping[str, int]) -> None:
+        """Set when the processes of these activations are killed unless the deadline is set again, even if this pool
+        does not exist any more: by key, in microseconds of CLOCK_BOOTTIME."""
 
     def wait(self, until: int | None) -> list[Stimulus]:
         """Wait for stimuli and return them; an empty list if there were none.

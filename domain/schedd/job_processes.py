@@ -246,6 +246,7 @@ def _run_outcome(
     machine_hold = {name.replace("Vacate", "Hold"): text for name, text in activation.vacate_reason.items()}
     cases: tuple[tuple[bool, str, str, str, Ad], ...] = (
         # if                          outcome    cause               row         changes
+        (end.expired, "lost", "lost", "evict", {}),
         (end.undelivered and not end.hold_reason, "evicted", "evicted", "evict", {}),
         (end.hold_code in TRANSFER_CODES and _is_machine_fault(end), transfer_outcome, "transfer_failed", "evict", {}),
         (end.hold_code in TRANSFER_CODES, transfer_outcome, "transfer_failed", "hold", hold),

@@ -82,6 +82,7 @@ CPU_COUNTS = (
 SCRATCH_DIRECTORY = "#CoNdOrScRaTcHdIr#"  #: its placeholder in a slot's ad and in a job's variables
 
 UNATTENDED = "unattended"  #: the reason for killing an attended job while no pool was connected
+EXPIRED = "lease"  #: the reason for killing a job whose deadline the pool did not renew in time
 
 # HoldReasonCode of a job that could not be started, by the part that failed; the subcode is the errno.
 FAILURE_HOLD_CODES: Mapping[str, int] = {
@@ -226,6 +227,7 @@ class LaunchRequest:
     chirp: Chirp | None = None  #: what its condor_chirp may do; None: nothing
     container: DockerSettings | Apptainer | None = None  #: the container that it runs in
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
+    deadline: int = 0  #: when it is killed unless the pool renews this, in microseconds of CLOCK_BOOTTIME (0: never)
 
 
 def _by_protocol(rows: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:
@@ -348,8 +350,8 @@ class Exited:
     core: bool
     at: int
     violated: str = ""
-    """Why the supervisor killed the job: a key of VIOLATION_HOLD_CODES, or UNATTENDED; empty if it did not kill the
-    job."""
+    """Why the supervisor killed the job: a key of VIOLATION_HOLD_CODES, UNATTENDED or EXPIRED; empty if it did not kill
+    the job."""
     moves: tuple[Move, ...] = field(default=(), converter=_moves)
     pid: int = 0  #: the process id of the own process of a job with moves
     began: int = 0  #: of a job with moves: when its own process started (0: it never started; code and signal are None)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
-from attrs import asdict, define
+from attrs import asdict, define, evolve
 
 from ....domain.errors import PoolbookError
 from ....domain.ports.log import LogPosition
@@ -105,6 +105,15 @@ class Supervisor:
         if how not in _HOWS:
             raise ValueError(f"unknown signal {how!r}: use one of {', '.join(_HOWS)}")
         self._send([{"do": "signal", "key": self.name(key), "how": how}])
+
+    def set_deadlines(self, deadlines: Mapping[str, int]) -> None:
+        """Set when these jobs are killed unless the deadline is set again: in microseconds of CLOCK_BOOTTIME, 0 for
+        never. Ignore jobs that have ended. The supervisor kills them also if this process does not exist any more."""
+        for key, deadline in deadlines.items():
+            begun = self._begun.get(key)
+            if begun is not None and begun.activation is not None:
+                begun.activation = evolve(begun.activation, deadline=deadline)
+        self._send([{"do": "deadline", "deadlines": {self.name(key): until for key, until in deadlines.items()}}])
 
     def poll(self, timeout: float) -> list[Report]:
         """Return the reports since the last call; wait up to ``timeout`` seconds for the first (below 0: forever)."""

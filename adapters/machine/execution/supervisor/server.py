@@ -29,7 +29,7 @@ from .supervised_job import ticker
 from .supervised_jobs import SAMPLE_US, SupervisedJobs
 
 VERSION = 3
-_REQUESTS = frozenset({"hello", "start", "signal", "acknowledge", "recover"})
+_REQUESTS = frozenset({"hello", "start", "signal", "acknowledge", "recover", "deadline"})
 
 _LINGER_US = 2_000_000  #: with no job and no client for this long, the supervisor exits: its records are on disk
 _UNATTENDED_US = 5_000_000  #: with no client for this long, attended jobs are killed
@@ -122,6 +122,7 @@ class SupervisorServer:
             self._reports += map(line_of, self._jobs.sample(now))
             self._sample_at = now + SAMPLE_US
         self._jobs.end_idle_movers(now)
+        self._jobs.end_expired()
         self._report()
         if self._clients:
             self._attended_at = now
@@ -160,6 +161,8 @@ class SupervisorServer:
         until = now + _LINGER_US
         if self._jobs.running:
             until = min(until, self._sample_at)
+        if (left := self._jobs.next_deadline_us()) is not None:
+            until = min(until, now + left)
         if (retry := self._jobs.next_retry()) is not None:
             until = min(until, retry)
         if self._flush_at > now:
@@ -227,6 +230,8 @@ class SupervisorServer:
                         self._reports.append(line_of(report))
                 case "signal":
                     self._jobs.signal(request["key"], request["how"])
+                case "deadline":
+                    self._jobs.set_deadlines(request["deadlines"])
                 case "acknowledge":
                     self._jobs.release(request["keys"])
                 case "recover":

@@ -36,6 +36,11 @@ def ticker() -> int:
     return time.monotonic_ns() // 1000
 
 
+def boot_ticker() -> int:
+    """Return microseconds since the machine was booted, including its sleep, for the deadlines of jobs."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
+
+
 class SupervisedJob:
     """One job, from its claim until its end is recorded. A job that transfers its files first has a mover, then its own
     process, then a mover again; ``pid`` is the process id of the current one."""
@@ -45,6 +50,7 @@ class SupervisedJob:
         self.limits: dict[str, int | None] = order["limits"]
         self.kill_signals: dict[str, int] = order["kill_signals"]
         self.attended: bool = order.get("attended", False)  # an older pool does not send this field
+        self.deadline: int = order.get("deadline", 0)  # when it is killed, or killed again (0: never)
         self.order = order if order["transfer"] else None  # kept for the job's next steps
         self.account = rights.ids_of_account(order.get("account"))  # the job's user, if not this process's user
         self.files = rights.ids_of_account(order.get("files"))  # the owner of the files that the job transfers

@@ -25,6 +25,7 @@ from .scratch import Scratch
 from .supervised_job import (
     LAST_RETRY_US,
     SupervisedJob,
+    boot_ticker,
     clock,
     failed_record,
     started_record,
@@ -33,6 +34,8 @@ from .supervised_job import (
 )
 
 SAMPLE_US = 1_000_000  #: limits are checked and usage is reported this often
+_KILL_AGAIN_US = 10_000_000  #: the interval between two kills of a job whose deadline has passed
+_EXPIRED = "the lease of its claim was over before it could be started"
 _MEASURE_STEPS = 16  #: how many steps of measuring a directory to run at a job's end before serving other jobs
 
 
@@ -85,6 +88,8 @@ class SupervisedJobs:
         key: str = order["key"]
         if known_job := self.known_state(key):
             return {**known_job, "say": "started"} if known_job["say"] == "running" else known_job
+        if 0 < order.get("deadline", 0) <= boot_ticker():
+            return failed_record(key, StartError("executable", 0, _EXPIRED, machine=True))
         try:
             self._claims.claim_activation(key)
         except FileExistsError:
@@ -121,6 +126,13 @@ class SupervisedJobs:
             self._terminate(job, job.kill_signals[how])
         else:
             _REACTIONS[how](self, job)
+
+    def set_deadlines(self, deadlines: dict[str, int]) -> None:
+        """Set when jobs are killed; do nothing for jobs that have ended or that an earlier deadline has killed."""
+        for key, deadline in deadlines.items():
+            job = self.running.get(key)
+            if job is not None and job.violated != "lease":
+                job.deadline = deadline
 
     def release(self, keys: Iterable[str]) -> None:
         """Release the records, claims and directories of these jobs, whose ends are durable elsewhere. Skip running
@@ -352,6 +364,20 @@ class SupervisedJobs:
             if job.attended and not job.ended and not job.violated:
                 job.violated = "unattended"
                 self._kill(job)
+
+    def end_expired(self) -> None:
+        """Kill the jobs whose deadline has passed, and end their transfers. Kill those that are still there again."""
+        now = boot_ticker() if any(job.deadline for job in self.running.values()) else 0
+        for job in self.running.values():
+            if 0 < job.deadline <= now and not job.is_over and not (job.ended and job.mover is None):
+                job.violated = job.violated or "lease"
+                job.deadline = now + _KILL_AGAIN_US
+                self.signal(job.key, "hard")
+
+    def next_deadline_us(self) -> int | None:
+        """Return the microseconds until ``end_expired`` must run again, or None if no job has a deadline."""
+        deadline = min((job.deadline for job in self.running.values() if job.deadline), default=None)
+        return None if deadline is None else max(0, deadline - boot_ticker())
 
     def end_idle_movers(self, now: int) -> None:
         """End the movers that have been idle for long."""
