@@ -65,8 +65,8 @@ class Identity(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return ``user@domain``, as authorization lists contain it."""
-        return f"{self.user}@{self.domain}"
+        """Return ``user@domain``, as authorization lists contain it; only the user if there is no domain."""
+        return f"{self.user}@{self.domain}" if self.domain else self.user
 
 
 class SigningKeys(NamedTuple):
