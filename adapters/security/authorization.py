@@ -200,6 +200,14 @@ def _network(text: str) -> IPv4Network | IPv6Network | None:
         return None
 
 
+def in_network(pattern: str, address: str) -> bool | None:
+    """Return True if an address is in a network, such as ``10.0.0.0/8``; None if the network is invalid."""
+    if pattern in _EVERYONE:
+        return True
+    network = _network(pattern)
+    return None if network is None else _address(address) in network
+
+
 def _address(text: str) -> Address:
     address = ip_address(text.partition("%")[0])  # without the interface of a link-local address
     return getattr(address, "ipv4_mapped", None) or address

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import re
 import secrets
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -116,7 +116,7 @@ class TokenRules(NamedTuple):
     trust_domain: str  #: TRUST_DOMAIN, the issuer of the pool's tokens
     max_age: int | None = None  #: SEC_TOKEN_MAX_AGE, in seconds
     revocation: str = ""  #: SEC_TOKEN_REVOCATION_EXPR, an expression over the claims
-    revoked_ids: Collection[str] = frozenset()  #: the ids (jti) of revoked tokens
+    revoked_ids: Container[str] = frozenset()  #: the ids (jti) of revoked tokens
 
 
 def create(
