@@ -1,0 +1,85 @@
+"""A role's membership in a pool, stored in the private directory next to the role's log: the role starts again without
+a token, and even if the manager is not running."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct
+
+from ...domain.errors import PoolbookError
+from ..security.private_files import make_private_folder, read_private, security_folder, write_private
+from .messages import JoinReply
+
+if TYPE_CHECKING:
+    from ..fabric.nats_carrier import NatsCarrier
+
+
+class JoinError(PoolbookError):
+    """A role cannot join a pool. ``status`` is the status code of the manager's answer; 0: it did not answer."""
+
+    def __init__(self, message: str, status: int = 0) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class Membership(Struct, frozen=True):
+    """A role of a pool, and what the manager last replied to it."""
+
+    url: str  #: the manager's, without the fingerprint
+    role: str
+    name: str
+    key: str  #: the role's public key
+    reply: JoinReply | None = None
+
+    @property
+    def peer(self) -> str:
+        return f"{self.role}/{self.name}"
+
+    @property
+    def terms(self) -> JoinReply:
+        """Return the manager's reply."""
+        assert self.reply is not None, "only a role that has joined has a reply"
+        return self.reply
+
+
+class MemberFiles:
+    """The files of a role's membership, next to its log."""
+
+    def __init__(self, log: Path) -> None:
+        """:param log: where the names of the files next to the log begin (`LogPaths.base`)"""
+        self.log = log
+        self._folder = security_folder(log)
+        self._membership = self._folder / "membership.json"
+        self.credentials = self._folder / "role.creds"
+        self.authority = self._folder / "pool-ca.pem"
+
+    def exist(self) -> bool:
+        return self._membership.exists()
+
+    def read(self) -> Membership:
+        """Return the stored membership. Raise `PrivateFileError` or `JoinError` if it cannot be used."""
+        try:
+            return msgspec.json.decode(read_private(self._membership), type=Membership)
+        except msgspec.MsgspecError as error:
+            message = f"{self._membership} is damaged ({error}); join again with a token: `poolbook join URL TOKEN`"
+            raise JoinError(message) from None
+
+    def write(self, membership: Membership, seed: str, authority: str) -> None:
+        """Store a membership; it counts once all of it is stored. Raise `OSError` if that fails."""
+        from ..fabric.credentials import Credentials
+
+        make_private_folder(self._folder)
+        Credentials(membership.terms.token, seed).write(self.credentials)
+        write_private(self.authority, authority.encode())
+        write_private(self._membership, msgspec.json.encode(membership))
+
+    def carrier(self) -> NatsCarrier:
+        """Return the carrier of the role; it connects as soon as the broker can be reached."""
+        from ..fabric.nats_carrier import NatsCarrier
+
+        membership = self.read()
+        ca = self.authority if membership.terms.own_broker else None
+        return NatsCarrier(membership.terms.urls, membership.peer, self.credentials, ca)

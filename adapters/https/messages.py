@@ -1,0 +1,92 @@
+"""The bodies of requests to the manager's HTTPS service, and of its responses (JSON)."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+
+from msgspec import Struct
+
+PORT = 9618  #: the port of a manager's service, unless another one is named
+LARGEST_BODY = 64 << 10  #: bytes of a request
+LARGEST_SKEW_S = 600  #: the largest difference between the clocks of two machines of a pool
+LEVELS = {"execution-point": "ADVERTISE_STARTD", "access-point": "ADVERTISE_SCHEDD"}
+"""The roles that can join, with the authorization level that each needs."""
+
+
+class PoolInfo(Struct, frozen=True):
+    """The public facts about a pool (``GET /v1/pool``)."""
+
+    pool: str  #: its name
+    ca: str  #: the certificate of its authority (PEM)
+    fingerprint: str  #: its SHA-256, in hexadecimal
+    time: float  #: the manager's clock
+    proof: str = ""  #: the answer to a `Challenge`
+
+
+class Challenge(Struct, frozen=True):
+    """A request to prove that the service belongs to the pool of a token (``POST /v1/pool``).
+
+    ``claims`` is the token without its signature, which only its holder and the pool know. So the token is sent only to
+    a service that has proved that it knows the token, as in HTCondor's protocol IDTOKENS.
+    """
+
+    claims: str
+    nonce: str
+
+
+class JoinRequest(Struct, frozen=True):
+    """A request to become a member, or to renew the credentials of one (``POST /v1/join``).
+
+    The signature proves that the sender has the private key. A new member also sends a token (``Authorization:
+    Bearer``); for a renewal, the key suffices.
+    """
+
+    role: str
+    name: str
+    key: str  #: the role's public key, as NATS writes the keys of users
+    at: float  #: the sender's clock
+    signature: str = ""  #: of `signed_text`
+
+    @property
+    def peer(self) -> str:
+        return f"{self.role}/{self.name}"
+
+    def signed_text(self, fingerprint: str) -> str:
+        return f"join {fingerprint} {self.peer} {self.key} {self.at}"
+
+
+class JoinReply(Struct, frozen=True):
+    """What a member needs: its credentials for the broker, and the settings that all roles of the pool share."""
+
+    token: str  #: the role's token for the broker
+    urls: tuple[str, ...]  #: of the broker
+    pool: str
+    dialect: str
+    uid_domain: str
+    settings: dict[str, str]
+    own_broker: bool = True  #: whether the pool's authority issued the broker's certificate
+
+
+class ErrorReply(Struct, frozen=True):
+    """A rejected request, in the same form as HTCondor's HTTP service uses."""
+
+    error: str  #: the meaning of the status code
+    message: str
+    code: int  #: the HTTP status code
+    reason: str = ""  #: for programs
+
+
+def proof(token: str, nonce: str, fingerprint: str) -> str:
+    """Return the proof that its author knows the token and uses the authority with this fingerprint."""
+    text = f"authority {nonce} {fingerprint}"
+    return base64.b64encode(hmac.digest(token.encode(), text.encode(), "sha256")).decode()
+
+
+def clock_message(skew: float) -> str:
+    """Return the message about a role's clock that differs from the manager's by ``skew`` seconds."""
+    direction = "ahead of" if skew > 0 else "behind"
+    return (
+        f"the role's clock is {abs(skew):.0f} s {direction} the manager's, and at most {LARGEST_SKEW_S} s are allowed; "
+        f"synchronize both clocks (for example with chrony)"
+    )
