@@ -52,6 +52,10 @@ realpool: .venv/ready
 	@test -f "$$POOLBOOK_REALPOOL_SCRIPT" || { echo "name the script that runs a pool: make realpool REALPOOL_SCRIPT=..."; exit 2; }
 	$(BIN)/python -m pytest -q -m realpool $(call limit,7200)
 
+# Runs pools whose roles are on several machines (namespaces) through the recorded scenarios of HTCondor pools, as root.
+network: .venv/ready
+	$(BIN)/python -m pytest -q -m network $(call limit,1200)
+
 coverage: .venv/ready
 	$(BIN)/coverage run -m pytest -q $(call limit,600)
 	$(BIN)/coverage report
@@ -75,4 +79,4 @@ clean:
 	$(BIN)/python -m pip install --progress-bar on --editable '.[dev]'
 	touch $@
 
-.PHONY: run test check site bench soak attack mutants realpool coverage structure clean
+.PHONY: run test check site bench soak attack mutants realpool network coverage structure clean

@@ -40,25 +40,35 @@ _INSIDE_NAT: Final = "192.168.77"
 _CLOCK: Final = Path(__file__).with_name("clock_offset.c")
 _SLOW_LINK: Final = Path(__file__).with_name("slow_link.py")
 
+_ROOT: Final = Path(__file__).parents[2]
+
 _BOOT = """
 set -e
-folder=$1 name=$2 shared=$3
+folder=$1 name=$2
+shift 2
 hostname "$name"
 mount -t tmpfs tmpfs /dev/shm
 mount --bind "$folder/system/hosts" /etc/hosts
 mount --bind "$folder/system/passwd" /etc/passwd
 mount --bind "$folder/system/boot_id" /proc/sys/kernel/random/boot_id
 mount --bind "$folder/home" /srv
-cd "$folder"
-mount -t tmpfs -o mode=755 tmpfs "$shared"
-mkdir -p "$folder"
-mount --no-canonicalize --bind . "$folder"
-cd /
+kept() { while [ "$1" != : ]; do echo "$1"; shift; done; }
+index=0
+kept "$@" | while read -r kept; do
+    index=$((index + 1)); mkdir -p "/dev/shm/kept$index"; mount --bind "$kept" "/dev/shm/kept$index"
+done
+(while [ "$1" != : ]; do shift; done; shift; for covered in "$@"; do mount -t tmpfs -o mode=755 tmpfs "$covered"; done)
+kept "$@" | while read -r kept; do
+    index=$((index + 1)); mkdir -p "$kept"; mount --bind "/dev/shm/kept$index" "$kept"; umount "/dev/shm/kept$index"
+done
+rmdir /dev/shm/kept*
 echo ready
 exec env --ignore-signal=CHLD cat > /dev/null
 """
-"""What the first process of a machine does. It hides the directories of the other machines. It ignores SIGCHLD, so that
-the kernel reaps orphans; it ends when its standard input does."""
+"""What the first process of a machine does. Its arguments: the machine's directory and name, the directories to keep, a
+colon, and the directories to cover, which are those of the other machines, and those that only root may enter although
+users run programs in them. The process ignores SIGCHLD, so that the kernel reaps orphans; it ends when its standard
+input does."""
 
 _SWITCH = """
 link set lo up
@@ -196,7 +206,10 @@ class Machine:
         (self.folder / "system/boot_id").write_text(f"{uuid.uuid4()}\n")
         self.network.write_hosts(self)
         kinds = ("net", "pid", "uts", "mount", "mount-proc")
-        self._inside = Namespaces(kinds, _BOOT, str(self.folder), self.host, str(self.network.folder))
+        kept = (self.folder, Path(sys.base_prefix), _ROOT)
+        covered = {self.network.folder, *filter(None, map(_private_parent, kept[1:]))}
+        arguments = [self.folder, self.host, *kept, ":", *sorted(covered)]
+        self._inside = Namespaces(kinds, _BOOT, *map(str, arguments))
         self._inside.ip("link set lo up")
         if self.behind_nat:
             self._gateway = Namespaces(("net",), "echo ready; exec cat > /dev/null")
@@ -394,6 +407,11 @@ class Network:
             self._remove_slow_link(machine)
             if machine.running():
                 self.switch.ip(f"link set {machine.port} up")
+
+
+def _private_parent(path: Path) -> Path | None:
+    """Return the topmost directory above a path that only its owner may enter."""
+    return next((parent for parent in reversed(path.parents) if not parent.stat().st_mode & 1), None)
 
 
 def call(command: Sequence[str], stdin: str = "") -> None:

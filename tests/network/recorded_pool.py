@@ -1,0 +1,214 @@
+"""Runs Poolbook's roles on the machines of a recording, and does to them what was done to HTCondor's daemons.
+
+The first letters of a machine's name determine its role, as in the recordings: cm, ap, ep. All times are multiplied by
+a scale (`POOLBOOK_NETWORK_SCALE`, 0.25 by default): what jobs sleep, leases, intervals, and the times of actions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from .machines import PATIENCE, Daemon, Machine, Network
+from .recorded import JobEvent, Transition, job_events
+
+SCALE: Final = float(os.environ.get("POOLBOOK_NETWORK_SCALE", "0.25"))
+POOLBOOK: Final = Path(sys.executable).with_name("poolbook")
+URL: Final = "https://cm1.poola.example:9618"
+_FOLDER: Final = "/srv/pool"
+_LOG: Final = f"{_FOLDER}/pool.db"
+_ROLES: Final = {"cm": "manager", "ap": "access-point", "ep": "execution-point"}
+_RESTART_S: Final = 10  #: after what time HTCondor's master restarts a killed daemon
+
+_INTERVALS: Final = {
+    "NEGOTIATOR_INTERVAL": 5, "NEGOTIATOR_CYCLE_DELAY": 2, "SCHEDD_INTERVAL": 5, "UPDATE_INTERVAL": 10,
+    "CLASSAD_LIFETIME": 40, "ALIVE_INTERVAL": 10, "STARTER_UPDATE_INTERVAL": 5,
+}  # fmt: skip
+_CONFIG: Final = """\
+UID_DOMAIN = poola.example
+NEGOTIATOR_MIN_INTERVAL = 1
+POLLING_INTERVAL = 1
+RUNBENCHMARKS = 0
+NUM_CPUS = 2
+MEMORY = 4096
+SLOT_TYPE_1 = cpus=1,memory=50%,disk=50%
+NUM_SLOTS_TYPE_1 = 2
+"""
+
+
+class RecordedPool:
+    """The pool of a recording. Machines that the recording does not start do not exist."""
+
+    def __init__(self, network: Network, recording: dict[str, Any]) -> None:
+        self.network, self.recording = network, recording
+        self.times: dict[str, float] = {}  #: when each action was done last, in seconds since the epoch
+        self._daemons: dict[str, Daemon] = {}
+        for _, name, _ in recording["actions"]:
+            if name != "-" and name not in network.machines:
+                folder = network.machine(name).home("pool")
+                folder.mkdir()
+                (folder / "pool.conf").write_text(_CONFIG + "".join(map(_interval, _INTERVALS.items())))
+
+    def replay(self) -> None:
+        """Do all actions of the recording."""
+        begin = time.monotonic() - self.recording["actions"][0][0] * SCALE
+        for seconds, name, text in self.recording["actions"]:
+            action = next((action for pattern, action in _ACTIONS if re.search(pattern, text)), None)
+            assert action is not None, f"unknown action: {text}"
+            time.sleep(max(0.0, begin + seconds * SCALE - time.monotonic()))
+            self.times[text] = time.time()
+            action(self, self.network.machines.get(name, next(iter(self.network.machines.values()))), text)
+            if action in (RecordedPool._wait_for_slots, RecordedPool._wait_for_jobs):
+                begin = time.monotonic() - seconds * SCALE
+
+    def start(self, machine: Machine, _: str = "") -> None:
+        """Start the role of a machine, for the first time or again."""
+        if not machine.running():
+            machine.power_on()
+        options = ["-log", _LOG, "-config", f"{_FOLDER}/pool.conf"]
+        role = _ROLES[machine.name[:2]]
+        if role == "manager":
+            command = ["serve", "-role", role, "-listen", "0.0.0.0:9618", *options]
+        else:
+            command = ["join", URL, self._token(machine), "-role", role, *options]
+        if role == "access-point":
+            command.append("-users")
+        if role == "execution-point":
+            command += ["-dialect", "htcondor-25"]
+        self._daemons[machine.name] = machine.start([POOLBOOK, *command])
+
+    def _token(self, machine: Machine) -> str:
+        """Return the token that a machine joins with. The manager creates it when the machine first starts."""
+        path = machine.home("pool") / "token"
+        if not path.exists():
+            manager = self.network.machines["cm1"]
+            wait_until(lambda: bool(self._run(manager, "status", "-total", check=False)), self._texts)
+            path.write_text(self._run(manager, "token", "create", "-identity", f"{machine.name}@poola.example").strip())
+        return path.read_text()
+
+    def submit(self, machine: Machine, text: str) -> None:
+        """Submit a recorded submit file as its user."""
+        match = re.match(r"\((\w+)\) .* condor_submit (\S+)", text)
+        assert match is not None
+        user, name = match.groups()
+        submit_file, program = next(
+            texts for _, schedd, owner, *texts in self.recording["submit"] if (schedd, owner) == (machine.name, user)
+        )
+        home = machine.home(user)
+        (home / name).write_text(re.sub(r"(?m)^(arguments|job_lease_duration) = (\d+)$", _scaled, submit_file))
+        if program:
+            sleep = f'sleep "$(awk "BEGIN {{ print $1 * {SCALE} }}")"'
+            (home / "work.sh").write_text(program.replace("sleep $1", sleep))
+            (home / "work.sh").chmod(0o755)
+        wait_until(lambda: "serving" in self._daemons[machine.name].text(), self._texts)
+        self._run(machine, "submit", name, user=user)
+
+    def _run(self, machine: Machine, *command: str, check: bool = True, user: str = "") -> str:
+        """Run a command of Poolbook about the machine's log; return its output."""
+        return machine.run([POOLBOOK, *command, "-log", _LOG], check=check, user=user).stdout
+
+    def _wait_for_slots(self, machine: Machine, text: str) -> None:
+        """Wait until the manager shows a number of slots."""
+        count = int(re.findall(r"\d+", text)[0])
+        query = ("status", "-autoformat", "Name")
+        wait_until(lambda: len(self._run(machine, *query, check=False).split()) == count, self._texts)
+
+    def _wait_for_jobs(self, machine: Machine, text: str) -> None:
+        """Wait until a number of jobs run."""
+        wait_until(lambda: self._statuses(machine).count("2") == int(text.split()[0]), self._texts)
+
+    def _wait_for_empty_queue(self, machine: Machine, _: str) -> None:
+        wait_until(lambda: not self._statuses(machine), self._texts)
+
+    def _statuses(self, machine: Machine) -> list[str]:
+        """Return the JobStatus of each job in the queue."""
+        return self._run(machine, "q", "-allusers", "-autoformat", "JobStatus").split()
+
+    def _texts(self) -> str:
+        return "\n".join(f"{name}:\n{daemon.text()}" for name, daemon in self._daemons.items())
+
+    def _kill_and_restart(self, machine: Machine, _: str) -> None:
+        """Kill all processes of a machine; start its role after the delay of HTCondor's master."""
+        machine.kill9()
+        time.sleep(_RESTART_S * SCALE)
+        self.start(machine)
+
+    def _kill_role_and_restart(self, machine: Machine, _: str) -> None:
+        """Kill the role's process alone."""
+        self._daemons[machine.name].kill()
+        self._daemons[machine.name].wait()
+        time.sleep(_RESTART_S * SCALE)
+        self.start(machine)
+
+    def _restart(self, machine: Machine, _: str) -> None:
+        self._daemons[machine.name].kill(signal.SIGTERM)
+        self._daemons[machine.name].wait()
+        self.start(machine)
+
+    def _lose_packets(self, machine: Machine, text: str) -> None:
+        """Lose the packets from one machine to another, which the text names."""
+        source, target = (self.network.machines[name] for name in re.findall(r"from (\w+) to (\w+)", text)[0])
+        self.network.cut_one_way(source, target)
+
+    def job_events(self, name: str) -> list[JobEvent]:
+        """Return the events in the job event logs of a machine's users."""
+        paths = self.network.machines[name].folder.glob("home/*/job.log")
+        return [event for path in sorted(paths) for event in job_events(path.read_bytes())]
+
+    def transitions(self, name: str) -> list[Transition]:
+        """Return the transitions in the log of an execution point."""
+        return [
+            Transition(line["thing"], _seconds(line["at"]), line["source"], line["target"])
+            for line in json.loads(self._run(self.network.machines[name], "log", "-json"))
+            if line["stream"].startswith("slot") and line["source"]
+        ]
+
+
+def _no_action(pool: RecordedPool, machine: Machine, text: str) -> None:
+    """Do nothing: a remark, or an action on a process that Poolbook does not have."""
+
+
+_ACTIONS: Final[tuple[tuple[str, Callable[[RecordedPool, Machine, str], None]], ...]] = (
+    (r"^condor_master started", RecordedPool.start),
+    (r"^collector shows \d+ slots", RecordedPool._wait_for_slots),
+    (r"condor_submit", RecordedPool.submit),
+    (r"^\d+ jobs run", RecordedPool._wait_for_jobs),
+    (r"^queue empty", RecordedPool._wait_for_empty_queue),
+    (r"^network cut", lambda pool, machine, _: pool.network.cut_off(machine)),
+    (r"are lost from now on", RecordedPool._lose_packets),
+    (r"^network up again|pass again", lambda pool, _, __: pool.network.heal()),
+    (r"^kill -KILL condor_schedd|^kill -9 [\d ]+$", RecordedPool._kill_role_and_restart),
+    (r"^kill -KILL condor_startd", RecordedPool._kill_and_restart),  # its starters and jobs end with it
+    (r"^condor_restart -schedd", RecordedPool._restart),
+    (r"^power off", lambda _, machine, __: machine.power_off()),
+    (r"^whole machine killed", lambda _, machine, __: machine.kill9()),
+    (r"^kill -KILL condor_(shadow|starter)|^next:|^the same by|^queue NOT empty", _no_action),
+)
+"""What to do for an action of a recording."""
+
+
+def wait_until(condition: Callable[[], bool], explain: Callable[[], str]) -> None:
+    until = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < until, explain()
+        time.sleep(0.2)
+
+
+def _interval(setting: tuple[str, int]) -> str:
+    return f"{setting[0]} = {max(1, round(setting[1] * SCALE))}\n"
+
+
+def _scaled(match: re.Match[str]) -> str:
+    return f"{match[1]} = {max(1, round(int(match[2]) * SCALE))}"
+
+
+def _seconds(time_text: str) -> float:
+    return datetime.fromisoformat(time_text).timestamp()

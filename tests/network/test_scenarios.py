@@ -1,0 +1,177 @@
+"""Golden: a pool whose roles are on several machines does what HTCondor's daemons did when the same happened to them.
+
+recorded.py lists what has to be equal. Some actions differ: Poolbook has neither shadows nor a starter for each job, so
+the shadow and the starter that were killed in 04 and 05 have no counterpart, and their jobs are compared with those
+next to them. When HTCondor's startd was killed, its starters ended, so all processes of the execution point are killed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .machines import Network, missing_requirements
+from .recorded import JobEvent, load
+from .recorded_pool import SCALE, RecordedPool
+
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.skipif(bool(missing_requirements()), reason=missing_requirements()),
+]
+
+COMPARED = (0, 1, 4, 5, 21, 22, 23, 24)  #: the numbers of the events that are compared
+LOST, TERMINATED = (22, 24, 4), (5,)  #: the events after which a run is over
+Entry = tuple[int, str, str]  #: an event's number, machine and detail
+Step = tuple[str, str]  #: a transition's source and target
+
+
+@contextmanager
+def replayed(folder: Path, scenario: str) -> Iterator[RecordedPool]:
+    with Network(folder) as network:
+        pool = RecordedPool(network, load(scenario))
+        pool.replay()
+        yield pool
+
+
+def test_forty_jobs_of_two_access_points_run_on_four_execution_points(tmp_path: Path) -> None:
+    with replayed(tmp_path, "01-plain") as pool:
+        for name in ("ap1", "ap2"):
+            jobs, recorded = job_entries(pool, name, placed=False), recorded_entries(pool, name, placed=False)
+            assert jobs == recorded
+        steps = [step for slots in slot_steps(pool).values() for slot in slots for step in slot]
+        recorded_steps = [step for slots in recorded_slot_steps(pool).values() for slot in slots for step in slot]
+        assert set(steps) == set(recorded_steps)
+        assert steps.count(("Claimed/Idle", "Claimed/Busy")) == 40
+
+
+def test_a_short_cut_ends_a_job_only_if_its_lease_ends(tmp_path: Path) -> None:
+    with replayed(tmp_path, "02-cut-short") as pool:
+        jobs, recorded = job_entries(pool, "ap1"), recorded_entries(pool, "ap1")
+        assert jobs["2.0"] == recorded["2.0"], "the cuts do not concern ep2"
+        steps, recorded_steps = slot_steps(pool), recorded_slot_steps(pool)
+        assert steps["ep2"] == recorded_steps["ep2"]
+        for job in ("1.0", "1.1"):
+            assert jobs[job][:2] == recorded[job][:2]
+            reconnected = [(number, "", detail) for number, _, detail in jobs[job][2:] if number in (22, 23)]
+            assert jobs[job][2:] in (recorded[job][2:], tuple(reconnected))
+        assert_no_two_runs_of_a_job_at_once(pool)
+
+
+def test_a_job_with_a_long_lease_reconnects_and_ends(tmp_path: Path) -> None:
+    with replayed(tmp_path, "02b-cut-short-lease-150") as pool:
+        for entries in job_entries(pool, "ap1").values():
+            numbers = [number for number, _, _ in entries]
+            assert numbers in ([0, 1, *cuts, 5] for cuts in ([], [22, 23], [22, 23, 22, 23]))
+        for steps in slot_steps(pool)["ep1"]:
+            assert steps.count(("Claimed/Idle", "Claimed/Busy")) == 1
+
+
+def test_a_long_cut_ends_the_jobs_and_runs_them_elsewhere(tmp_path: Path) -> None:
+    with replayed(tmp_path, "03-cut-long") as pool:
+        assert job_entries(pool, "ap1") == recorded_entries(pool, "ap1")
+        assert slot_steps(pool) == recorded_slot_steps(pool)
+        assert_no_two_runs_of_a_job_at_once(pool)
+        lease, cut = 40 * SCALE, pool.times["network cut (link set down)"]
+        ends = [step.time for step in pool.transitions("ep1") if step.source == "Claimed/Busy"]
+        assert len(ends) == 2 and all(cut < end < cut + lease + 2 for end in ends)
+
+
+def test_jobs_continue_while_their_schedd_restarts(tmp_path: Path) -> None:
+    with replayed(tmp_path, "04-schedd-killed") as pool:
+        undisturbed = recorded_entries(pool, "ap1", placed=False)["1.1"]
+        assert set(job_entries(pool, "ap1", placed=False).values()) == {undisturbed}
+        steps = recorded_slot_steps(pool)["ep1"]
+        assert slot_steps(pool) == {"ep1": steps, "ep2": steps}
+
+
+def test_jobs_of_killed_execution_points_run_again(tmp_path: Path) -> None:
+    with replayed(tmp_path, "05-startd-killed") as pool:
+        runs = [list(split_runs(entries)) for entries in job_entries(pool, "ap1").values()]
+        first_runs = Counter(job_runs[0] for job_runs in runs)
+        assert first_runs == {("ep1", LOST): 2, ("ep2", TERMINATED): 2, ("ep3", LOST): 2}
+        assert {job_runs[-1][1] for job_runs in runs} == {TERMINATED}
+        assert {end for job_runs in runs for _, end in job_runs} == {LOST, TERMINATED}
+
+
+def job_entries(pool: RecordedPool, name: str, *, placed: bool = True) -> dict[str, tuple[Entry, ...]]:
+    """Return the compared events of each job of an access point; with `placed`, with the machines that ran it."""
+    events = defaultdict[str, list[JobEvent]](list)
+    for event in pool.job_events(name):
+        events[event.job].append(event)
+    return {job: entries_of([tuple(event)[2:] for event in rows], placed) for job, rows in sorted(events.items())}
+
+
+def recorded_entries(pool: RecordedPool, name: str, *, placed: bool = True) -> dict[str, tuple[Entry, ...]]:
+    jobs: Mapping[str, list[list[Any]]] = pool.recording["jobs"][name]
+    return {job: entries_of([row[1:] for row in rows], placed) for job, rows in sorted(jobs.items())}
+
+
+def entries_of(rows: Sequence[Sequence[Any]], placed: bool) -> tuple[Entry, ...]:
+    return tuple(
+        (number, machine_of(slot) if placed and number == 1 else "", comparable(detail))
+        for number, slot, detail in rows
+        if number in COMPARED
+    )
+
+
+def comparable(detail: str) -> str:
+    """Return an event's detail without the length of the lease, which is scaled."""
+    return re.sub(r"\(\d+ seconds\)", "(N seconds)", detail)
+
+
+def machine_of(slot: str) -> str:
+    return slot.partition("@")[2].partition(".")[0]
+
+
+def split_runs(entries: Sequence[Entry]) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Yield the machine of each run, and the numbers of the events after its start."""
+    starts = [index for index, (number, _, _) in enumerate(entries) if number == 1]
+    for begin, end in zip(starts, [*starts[1:], len(entries)], strict=True):
+        yield entries[begin][1], tuple(number for number, _, _ in entries[begin + 1 : end])
+
+
+def slot_steps(pool: RecordedPool) -> dict[str, list[list[Step]]]:
+    """Return the steps of each slot in order, by machine. A machine's slots are equal, so they are sorted."""
+    machines = sorted(name for name in pool.network.machines if name.startswith("ep"))
+    return {name: in_order(pool.transitions(name)) for name in machines}
+
+
+def recorded_slot_steps(pool: RecordedPool) -> dict[str, list[list[Step]]]:
+    machines = defaultdict[str, list[list[Step]]](list)
+    for slot, rows in pool.recording["slots"].items():
+        if "@" in slot:
+            machines[machine_of(slot)].append([(source, target) for _, source, target in rows])
+    return {name: sorted(slots) for name, slots in sorted(machines.items())}
+
+
+def in_order(transitions: Sequence[Any]) -> list[list[Step]]:
+    slots = defaultdict[str, list[Step]](list)
+    for slot, _, source, target in transitions:
+        slots[slot].append((source, target))
+    return sorted(slots.values())
+
+
+def assert_no_two_runs_of_a_job_at_once(pool: RecordedPool) -> None:
+    """Check that each run began after the execution point had ended the job's run before (to the second: job event
+    logs have no fractions)."""
+    ends = defaultdict[str, list[float]](list)
+    for name in pool.network.machines:
+        if name.startswith("ep"):
+            for step in pool.transitions(name):
+                if step.source == "Claimed/Busy":
+                    ends[step.slot].append(step.time)
+    runs = defaultdict[str, list[JobEvent]](list)
+    for event in pool.job_events("ap1"):
+        if event.number == 1:
+            runs[event.job].append(event)
+    for job, starts in runs.items():
+        for before, after in pairwise(starts):
+            end = min(time for time in ends[before.slot] if time > before.time)
+            assert int(end) <= after.time, f"{job} started on {after.slot} before it ended on {before.slot}"
