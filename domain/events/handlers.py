@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import cache
 from types import MethodType
 from typing import Any, get_args, get_type_hints
 
 from .base import Event
 
 
+@cache
 def handlers_of(kind: type, prefix: str = "on_") -> dict[type[Event], Any]:
-    """Return the methods of a class whose names start with the prefix, by the type of their parameter ``event``."""
+    """Return the methods of a class whose names start with the prefix, by the type of their parameter ``event``. Callers
+    do not change the dict."""
     handlers: dict[type[Event], Any] = {}
     for name, method in vars(kind).items():
         if name.startswith(prefix):

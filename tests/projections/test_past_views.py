@@ -17,6 +17,7 @@ from poolbook.adapters.stores.log_prefix import LogPrefix
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.ports.log import LogUnavailable
 from poolbook.projections import snapshots
+from poolbook.projections.projector import apply
 from poolbook.projections.schema import schemas
 
 from .pools import Pool, busy_pool, dump, folded
@@ -25,7 +26,10 @@ from .test_folding import FIXED, Step, steps
 STORED = ("tracking", "snapshots")  # what the views of a shorter log need not have
 
 
-def rows(connection: sqlite3.Connection, *but: str) -> dict[str, list[tuple[object, ...]]]:
+Rows = dict[str, list[tuple[object, ...]]]
+
+
+def rows(connection: sqlite3.Connection, *but: str) -> Rows:
     """Return all rows that a query can read, which temporary tables may hide."""
     names = [name for name in (*schemas("table"), *schemas("view")) if name not in (*STORED, *but)]
     return {name: sorted(connection.execute(f"SELECT * FROM {name}").fetchall(), key=repr) for name in names}
@@ -53,14 +57,26 @@ def stored(log_file: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[sqlite3.C
         yield tables
 
 
-def check_each_position(url: str, *left_out: str) -> None:
+@pytest.fixture(scope="module")
+def expected_rows(log_file: str) -> list[Rows]:
+    """Return the rows after each position, folded one event after another (test_folding.py compares these with the rows
+    of events that are folded together)."""
+    with closing(open_log(log_file, create=False, read_only=True)) as log, closing(folded([])) as tables:
+        all_rows = [rows(tables)]
+        for placed in log.read():
+            apply(tables, [placed])
+            all_rows.append(rows(tables))
+        return all_rows
+
+
+def check_each_position(url: str, expected_rows: list[Rows], *left_out: str) -> None:
     with closing(open_log(url, create=False, read_only=True)) as log:
-        events = list(log.read())
-        for position in range(1, len(events) + 1):
-            expected = folded(events[:position])
-            with views_at(url, log, position) as views, closing(expected):
+        assert log.head.position == len(expected_rows) - 1
+        for position, all_rows in enumerate(expected_rows[1:], 1):
+            expected = {name: values for name, values in all_rows.items() if name not in left_out}
+            with views_at(url, log, position) as views:
                 assert views.position == position
-                assert rows(views.connection, *left_out) == rows(expected, *left_out)
+                assert rows(views.connection, *left_out) == expected
 
 
 def keep(tables: sqlite3.Connection) -> None:
@@ -79,17 +95,17 @@ def damage(tables: sqlite3.Connection) -> None:
 
 @pytest.mark.parametrize("change", [keep, delete, damage])
 def test_views_at_a_position_equal_those_of_a_log_that_ends_there(
-    change: Callable[[sqlite3.Connection], None], log_file: str, stored: sqlite3.Connection
+    change: Callable[[sqlite3.Connection], None], log_file: str, stored: sqlite3.Connection, expected_rows: list[Rows]
 ) -> None:
     change(stored)
-    check_each_position(log_file)
+    check_each_position(log_file, expected_rows)
 
 
-def test_views_at_a_position_need_no_stored_views(log_file: str) -> None:
+def test_views_at_a_position_need_no_stored_views(log_file: str, expected_rows: list[Rows]) -> None:
     path = views_path(log_file)
     assert path is not None
     Path(path).unlink(missing_ok=True)
-    check_each_position(log_file, "history", "finished")
+    check_each_position(log_file, expected_rows, "history", "finished")
     assert not Path(path).exists()
     with closing(open_log(log_file, create=False)) as log, views_at(log_file, log, 50) as views:
         assert not views.has_history
