@@ -24,12 +24,11 @@ from .page import PAGE, section
 from .pools import Own
 from .stories import Outcome, recorded_outcomes, run_stories
 
-MOVING = [case.name for case in cases() if case.name.startswith(("transfer-", "url-", "checkpoint"))]
-SLOW = {"deferral", *MOVING} - {*spread(MOVING, 45)}
-"""The one that waits for twenty seconds, and some of the many that transfer files."""
+NAMES = [case.name for case in cases() if case.name != "deferral"]  # which waits for twenty seconds
+OTHERS = {"deferral", *NAMES} - {*spread(NAMES, 80)}
 
 
-@pytest.mark.parametrize("without", [SLOW, pytest.param(set(), marks=pytest.mark.soak)], ids=["fast", "all"])
+@pytest.mark.parametrize("without", [OTHERS, pytest.param(set(), marks=pytest.mark.soak)], ids=["some", "all"])
 def test_jobs_have_the_same_outcome_as_in_htcondor(without: set[str], tmp_path: Path) -> None:
     rows = known_differences()
     left_out = other_status_cases(rows) | without
