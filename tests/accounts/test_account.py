@@ -22,18 +22,18 @@ from poolbook.replay.runs.of_log import runs_of
 from poolbook.replay.usage.usage_sums import sums
 
 from ..importing.folders import TRACES
-from ..sampling import some
-from .logs import NAMES, OWN, open_named
+from ..sampling import some, spread
+from .logs import NAMES, OWN, OWN_SAMPLE, SAMPLES, intervals_of, open_named
 from .test_intervals import S, activated, created, exited, log_with, moved
 
 PAGE = Path(__file__).resolve().parent.parent.parent / "docs" / "why.md"
 OutputOf = Callable[..., str]
 
 
-@pytest.mark.parametrize("name", some(NAMES, 25))
+@pytest.mark.parametrize("name", some(NAMES, 0, always=spread(SAMPLES, 20)))
 def test_the_rows_add_up_to_the_slots_time(name: str) -> None:
     log = open_named(name)
-    intervals = list(slot_intervals(log))
+    intervals = intervals_of(name)
     for by in ([key] for key in BY):
         answer = account(log, by)
         assert answer.total.total == sum(one.end - one.begin for one in intervals)
@@ -42,13 +42,13 @@ def test_the_rows_add_up_to_the_slots_time(name: str) -> None:
         assert sum(len(row.waits) for row in answer.rows.values()) == len(answer.total.waits)
 
 
-@pytest.mark.parametrize("name", some(OWN, 25))
+@pytest.mark.parametrize("name", some(OWN, 0, always=OWN_SAMPLE))
 def test_the_time_of_runs_equals_the_time_that_usage_shows(name: str) -> None:
     """In a pool's own log the runs on a slot do not overlap. Suspended time is part of a run."""
     log = open_named(name)
     if any(isinstance(event, e.ClaimActivated) for _, event in log.read()):
         return  # `usage` does not count the jobs of other access points
-    begin, end = (edge(one.begin for one in slot_intervals(log)) for edge in (min, max))
+    begin, end = (edge(one.begin for one in intervals_of(name)) for edge in (min, max))
     for since, until in ((0, 1 << 62), (begin + (end - begin) // 3, begin + (end - begin) // 2 + 1)):
         answer = account(log, ["user"], since, until)
         rows, total = sums(runs_of(log, since, until).runs, ["user"], since, until)

@@ -18,13 +18,11 @@ from poolbook.replay.forensics.imported_log import is_imported
 from poolbook.replay.runs.job_run import COMPLETED, ENDED, EVICTED, RUNNING, JobRun
 from poolbook.replay.runs.of_log import runs_of
 
-from ..runs.test_accounts_agree import CASES as SAMPLE
 from ..sampling import some, spread
-from .logs import IMPORTS, NAMES, OWN, open_named
+from .logs import NAMES, SAMPLES, intervals_of, open_named
 
 Span = tuple[int, int]
-SAMPLED = [name for name, path in IMPORTS.items() if path in SAMPLE]
-LOGS = some(NAMES, 0, always=[*SAMPLED, *spread(OWN, 30)])
+LOGS = some(NAMES, 0, always=SAMPLES)
 KINDS = {COMPLETED: GOODPUT, EVICTED: BADPUT, RUNNING: "running", ENDED: "undetermined"}
 
 
@@ -81,7 +79,7 @@ def ended_by_next(run: JobRun, runs: list[JobRun], last: int) -> JobRun:
 @pytest.mark.parametrize("name", LOGS)
 def test_every_second_of_every_slot_is_in_exactly_one_class(name: str) -> None:
     log = open_named(name)
-    intervals = list(slot_intervals(log))
+    intervals = intervals_of(name)
     slots = by_slot(intervals)
     last = max((interval.end for interval in intervals), default=0)
     assert {interval.kind for interval in intervals} <= set(CLASSES)
@@ -103,7 +101,7 @@ def log_creates(log: EventStore, slot: str) -> bool:
 @pytest.mark.parametrize("name", LOGS)
 def test_the_classes_agree_with_usage(name: str) -> None:
     log = open_named(name)
-    intervals = list(slot_intervals(log))
+    intervals = intervals_of(name)
     slots, last = by_slot(intervals), max((interval.end for interval in intervals), default=0)
     external = {event.slot for _, event in log.read() if isinstance(event, e.ClaimActivated)}
     for slot_name, runs in runs_on_slots(log).items():
@@ -143,7 +141,7 @@ def test_the_cores_of_a_machine_add_up(name: str) -> None:
             first.setdefault(event.machine, event.at)
     changes: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
     exists: dict[str, dict[int, float]] = defaultdict(lambda: defaultdict(float))
-    for one in slot_intervals(log):
+    for one in intervals_of(name):
         assert one.cores >= 0
         if one.slot not in totals[one.machine] and not SlotName.parse(one.slot).dynamic:
             continue  # known only from a run, before the machine's slots were configured differently
@@ -161,11 +159,12 @@ def test_the_cores_of_a_machine_add_up(name: str) -> None:
                 assert (machine, at, round(cores, 6)) == (machine, at, round(total, 6))
 
 
-@pytest.mark.parametrize("name", spread(NAMES, 20))
+@pytest.mark.parametrize("name", spread(SAMPLES, 20))
 def test_a_window_has_the_parts_of_the_intervals_in_it(name: str) -> None:
     log = open_named(name)
-    intervals = list(slot_intervals(log))
-    begin, end = min(one.begin for one in intervals), max(one.end for one in intervals)
+    intervals = intervals_of(name)
+    begin = min((one.begin for one in intervals), default=0)
+    end = max((one.end for one in intervals), default=0)
     since, until = begin + (end - begin) // 3, begin + (end - begin) // 2
     parts = [one._replace(begin=max(one.begin, since), end=min(one.end, until)) for one in intervals]
     assert list(slot_intervals(log, since, until)) == [one for one in parts if one.begin < one.end]
