@@ -50,9 +50,11 @@ class Module(NamedTuple):
 def modules_of(root: Path, without: Collection[str] = ()) -> list[Module]:
     """Return the modules of a checkout, by their paths; skip the rooms in `without`."""
     modules = []
-    for path in sorted(root.rglob("*.py")):
+    rooms = [path for path in root.iterdir() if path.name[0] != "." and path.name not in (*NOT_OURS, *without)]
+    files = [file for room in rooms for file in ([room] if room.match("*.py") else room.rglob("*.py"))]
+    for path in sorted(files):
         parts = path.relative_to(root).with_suffix("").parts
-        if any(part.startswith(".") or part in NOT_OURS for part in parts) or parts[0] in without:
+        if any(part.startswith(".") or part in NOT_OURS for part in parts):
             continue
         text = path.read_text(encoding="utf-8")
         package = ".".join([NAME, *parts[:-1]])

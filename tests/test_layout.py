@@ -5,12 +5,13 @@ import importlib.util
 import os
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
 import pytest
 
+from .structure import statements
 from .together import together
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -108,12 +109,12 @@ def label(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def imports(tree: ast.Module) -> Iterator[tuple[int, str]]:
     """Yield each imported thing as (level, dotted name); also those within functions and conditions."""
-    for node in ast.walk(tree):
+    for node in statements(tree.body, run_time=False):
         if isinstance(node, ast.Import):
             yield from ((0, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
+        else:
             for alias in node.names:
                 yield node.level, ".".join(filter(None, [node.module, alias.name]))
 
@@ -179,9 +180,8 @@ def is_impure(name: str) -> bool:
     return any(f"{name}.".startswith(f"{module}.") for module in (*IMPURE_MODULES, "numpy.random"))
 
 
-def foreign_data(tree: ast.AST) -> list[str]:
+def foreign_data(nodes: Sequence[ast.AST]) -> list[str]:
     """Return where `get_data` reads, or may read, anything but a data file of the module's own directory."""
-    nodes = list(ast.walk(tree))
     renamed = [node for node in nodes if isinstance(node, ast.alias) and node.name == "get_data" and node.asname]
     uses = [node for node in nodes if isinstance(node, ast.Name) and node.id == "get_data"]
     if not (renamed or uses):
@@ -196,9 +196,10 @@ def impurities(source: str) -> list[str]:
     """Return where `source` uses the clock, randomness or the world."""
     tree = parsed(source)
     names = [name for level, name in imports(tree) if level == 0 and is_impure(name)]
-    names += foreign_data(tree)
+    nodes = [*ast.walk(tree)]
+    names += foreign_data(nodes)
     clocks, numpys = set(), set()
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name == "datetime":
@@ -207,7 +208,7 @@ def impurities(source: str) -> list[str]:
                     numpys.add(alias.asname or "numpy")
         elif isinstance(node, ast.ImportFrom) and node.module == "datetime" and not node.level:
             clocks |= {a.asname or a.name for a in node.names if a.name in ("date", "datetime")}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Attribute) and node.attr in (*CLOCK_READINGS, "random"):
             owner = ast.unparse(node.value)
             if (node.attr in CLOCK_READINGS and owner in clocks) or (node.attr == "random" and owner in numpys):

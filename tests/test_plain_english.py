@@ -3,9 +3,11 @@ library, and no phrase of plain_english.txt. `make check` runs these tests."""
 
 import ast
 import re
+import symtable
 from collections.abc import Iterator
 from pathlib import Path
 
+import pcre2
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -15,8 +17,11 @@ PHRASES = dict(line.split("\t") for line in TABLE if line and not line.startswit
 ALLOWED = {tuple(line.split("\t")[1:3]) for line in TABLE if line.startswith("allow")}
 """A file and a text in it that may contain a phrase."""
 PHRASE = re.compile("|".join(f"({phrase})" for phrase in PHRASES))
+PHRASE_IN_TEXT = pcre2.compile(PHRASE.pattern, jit=True)  # seven times as fast, without the group of a match
 RIDDLES = {"found", "one", "said", "told"}
 """Names of local variables that do not say what the value is."""
+NOT_FUNCTIONS = {"dictcomp", "genexpr", "lambda", "listcomp", "setcomp"}
+"""Scopes that are no functions with a name."""
 FIX = re.compile(
     r"`|\b(change|give|import|install|must|name|omit|only|put|remove|run|see|set|specify|start|takes|try|use)\b"
 )
@@ -35,7 +40,7 @@ def texts() -> Iterator[tuple[str, str]]:
 
 def phrases_in(name: str, text: str) -> Iterator[str]:
     """Yield a message for each phrase of the table in a text, unless it is allowed there."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.splitlines() if PHRASE_IN_TEXT.search(text) else [], 1):
         for match in PHRASE.finditer(line):
             if not any(file == name and allowed in line for file, allowed in ALLOWED):
                 replacement = list(PHRASES.values())[(match.lastindex or 1) - 1]
@@ -44,10 +49,17 @@ def phrases_in(name: str, text: str) -> Iterator[str]:
 
 def riddles_in(name: str, source: str) -> Iterator[str]:
     """Yield a message for each local variable of a program that has one of the names in `RIDDLES`."""
-    functions = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef)]
-    for node in (node for function in functions for node in ast.walk(function)):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in RIDDLES:
-            yield f"{name}:{node.lineno}: a variable called {node.id!r}; name its value"
+    if any(riddle in source for riddle in RIDDLES):
+        yield from _riddles_below(name, symtable.symtable(source, name, "exec"), False)
+
+
+def _riddles_below(name: str, table: symtable.SymbolTable, in_function: bool) -> Iterator[str]:
+    in_function = in_function or (table.get_type() == "function" and table.get_name() not in NOT_FUNCTIONS)
+    for riddle in RIDDLES.intersection(table.get_identifiers() if in_function else ()):
+        if table.lookup(riddle).is_assigned():
+            yield f"{name}: a variable called {riddle!r} in the function at line {table.get_lineno()}; name its value"
+    for child in table.get_children():
+        yield from _riddles_below(name, child, in_function)
 
 
 def errors_without_fix(name: str, source: str) -> Iterator[str]:
