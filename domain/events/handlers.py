@@ -11,8 +11,8 @@ from .base import Event
 
 @cache
 def handlers_of(kind: type, prefix: str = "on_") -> dict[type[Event], Any]:
-    """Return the methods of a class whose names start with the prefix, by the type of their parameter ``event``. Callers
-    do not change the dict."""
+    """Return the methods of a class whose names start with the prefix, by the type of their parameter ``event``.
+    Callers do not change the dict."""
     handlers: dict[type[Event], Any] = {}
     for name, method in vars(kind).items():
         if name.startswith(prefix):
