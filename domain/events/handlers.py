@@ -23,4 +23,5 @@ def handlers_of(kind: type, prefix: str = "on_") -> dict[type[Event], Any]:
 
 def bound_handlers(owner: object) -> dict[type[Event], Any]:
     """Return the handlers of an object's class, bound to the object."""
-    return {kind: MethodType(method, owner) for kind, method in handlers_of(type(owner)).items()}
+    owners_class: type = type(owner)
+    return {kind: MethodType(method, owner) for kind, method in handlers_of(owners_class).items()}
