@@ -187,6 +187,20 @@ class FileTransfer:
 
 
 @frozen(kw_only=True)
+class AccessPoint:
+    """The access point that has a job's files, if it is another machine. The files there belong to the access point; on
+    this machine, the files of a job that runs as another user belong to that user, so ``LaunchRequest.files`` is equal
+    to ``account``."""
+
+    urls: tuple[str, ...]  #: the base URLs of its files to try in order, https://HOST:PORT/PATH
+    activation: str  #: the name of the activation at the access point
+    key: str = field(repr=False)  #: the transfer key
+    ca: str = ""  #: the certificates (PEM) that certify the hosts; empty: those of this machine
+    patience_s: int = 2400
+    """How long a transfer is retried without progress; a lease that ends earlier ends the transfer as well."""
+
+
+@frozen(kw_only=True)
 class LaunchRequest:
     """One start of one job. The variables that HTCondor's starter sets are added to its environment (manual,
     "Environment and services for a running job")."""
@@ -226,6 +240,7 @@ class LaunchRequest:
     transfer: FileTransfer | None = None  #: how its files are transferred; None: they are not transferred
     chirp: Chirp | None = None  #: what its condor_chirp may do; None: nothing
     container: DockerSettings | Apptainer | None = None  #: the container that it runs in
+    access_point: AccessPoint | None = None  #: where its files are; None: on this machine
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
     deadline: int = 0  #: when it is killed unless the pool renews this, in microseconds of CLOCK_BOOTTIME (0: never)
 

@@ -16,7 +16,7 @@ import msgspec
 from attrs import define, field, frozen
 
 from ....domain.events import Event, PoolFounded
-from ...machine.execution.supervisor.copying import sync_folder
+from ...machine.execution.supervisor.copying import sync_path
 from . import files
 from .files import describe_error
 from .fold import UserLogs
@@ -120,7 +120,7 @@ class ProgressFile:
         os.replace(new, self.path)
         self._size = len(line)
         if self._durable:  # otherwise a power cut could undo the renaming but keep later writes to the logs
-            sync_folder(str(self.path.parent))
+            sync_path(str(self.path.parent))
 
 
 def _write(fd: int, text: bytes, durable: bool) -> None:

@@ -50,6 +50,28 @@ def make_directory(path: str, like_path: str = "") -> None:
 def copy_in(file: File, folder: str, made_folders: set[str], meter: UsageMeter, must_sync: bool = False) -> None:
     """Copy a file into a directory; ``made_folders`` are the directories that exist. Raise `TransferError` if that
     fails."""
+    target = _make_place(file, folder, made_folders)
+    if not file.is_directory:
+        copy(file.source, target, meter, must_sync)
+
+
+def link_in(file: File, folder: str, made_folders: set[str], must_sync: bool = False) -> None:
+    """Link a file into a directory, in place of any file with this name. Raise `TransferError` if that fails."""
+    target = _make_place(file, folder, made_folders)
+    if file.is_directory:
+        return
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(target)
+        if must_sync:
+            sync_path(file.source)
+        os.link(file.source, target)
+    except OSError as error:
+        raise write_error(target, error) from None
+
+
+def _make_place(file: File, folder: str, made_folders: set[str]) -> str:
+    """Create the directories of a file in a directory; return the path of the file."""
     target = f"{folder}/{file.name}"
     parent = target if file.is_directory else os.path.dirname(target)
     if parent not in made_folders:
@@ -58,8 +80,7 @@ def copy_in(file: File, folder: str, made_folders: set[str], meter: UsageMeter, 
         except OSError as error:
             raise write_error(target, error) from None
         made_folders.add(parent)
-    if not file.is_directory:
-        copy(file.source, target, meter, must_sync)
+    return target
 
 
 def copy(source: str, target: str, meter: UsageMeter, must_sync: bool) -> None:
@@ -127,9 +148,9 @@ def sync_disks(folders: Iterable[str]) -> None:
             os.close(descriptor)
 
 
-def sync_folder(folder: str) -> None:
-    """Sync a directory, so that the names in it are durable. Raise `OSError` if that fails."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+def sync_path(path: str) -> None:
+    """Sync a file, or a directory, so that the names in it are durable. Raise `OSError` if that fails."""
+    descriptor = os.open(path, os.O_RDONLY | NEVER_WAIT)
     try:
         os.fsync(descriptor)
     finally:

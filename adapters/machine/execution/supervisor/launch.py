@@ -142,7 +142,7 @@ def open_streams(order: Order, scratch: str) -> list[int]:
     fails. Open each with the rights of the user that the job runs as; open one that is streamed to where the job was
     submitted with the rights of the files' owner."""
     own_rights, owners = rights.ids_of_account(order.get("account")), rights.ids_of_account(order.get("files"))
-    streamed_names = (order.get("transfer") or {}).get("streamed", ())
+    streamed_names = () if order.get("access_point") else (order.get("transfer") or {}).get("streamed", ())
     open_files: list[int] = []
     paths: list[str] = []
     for name, flags, append in _STREAMS:

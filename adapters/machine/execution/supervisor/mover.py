@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from . import processes, spool, transfer
+from . import processes, remote_files, spool, transfer
 from .launch import Order
 from .rights import UserIds, become
 from .scratch import hand_over
@@ -107,6 +107,8 @@ def _work_as(parent: int, user: UserIds | None, task: Task) -> Result:
 
 
 def _work(task: Task) -> Result:
+    if task.order.get("access_point"):
+        return remote_files.transfer_files(task.kind, task.order, task.scratch, task.failed, task.core)
     if task.kind == "input":
         return transfer.transfer_inputs(task.order, task.scratch, restore=spool.restorer(task.order))
     if task.kind == "output":

@@ -8,7 +8,8 @@ import os
 import stat
 from typing import NamedTuple
 
-from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_folder, write_all
+from .copying import NEVER_WAIT, SYNCED_ALONE, File, copy, make_directory, sync_disks, sync_path, write_all
+from .rights import UserIds
 from .scratch import STAGED, STAGING, access_lists, remove_now, write_note
 from .usage_meter import TransferError, UsageMeter, write_error
 
@@ -83,11 +84,7 @@ class Staging:
     def _move(self, source: str, target: str, info: os.stat_result, meter: UsageMeter) -> None:
         meter.admit(source, info.st_size)
         if len(self._files) < SYNCED_ALONE:
-            descriptor = os.open(source, os.O_RDONLY | NEVER_WAIT)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+            sync_path(source)
         self._files.append((source, target))
         meter.count_moved(info.st_size, info.st_blocks)
 
@@ -116,7 +113,7 @@ class Staging:
                 self._places[folder] = (f"{above[0]}/{os.path.basename(folder)}", *above[1:])
                 return self._places[folder]
             real_path = os.path.realpath(folder)
-            nearest = _nearest_ancestor(real_path)
+            nearest = nearest_ancestor(real_path)
             is_suitable = self._movable is not None and self._movable.can_move_into(nearest)
             self._places[folder] = real_path, nearest, is_suitable
         return self._places[folder]
@@ -125,7 +122,7 @@ class Staging:
         """Return the staging directory for files that are copied to this disk."""
         device = os.stat(nearest).st_dev
         if device not in self._folders:
-            can_use_iwd = os.stat(self._iwd).st_dev == device and os.access(self._iwd, os.W_OK | os.X_OK)
+            can_use_iwd = os.stat(self._iwd).st_dev == device and may_write(self._iwd)
             stage_folder = self._iwd if can_use_iwd else nearest
             folder = f"{stage_folder}/{self._name}"
             write_note(self._scratch, STAGED, "\0".join([*self._folders.values(), folder]))
@@ -159,10 +156,15 @@ class Staging:
             remove_now(folder)
             if device != os.stat(self._scratch).st_dev:  # the journal syncs only the scratch directory's disk
                 with contextlib.suppress(OSError):
-                    sync_folder(os.path.dirname(folder))
+                    sync_path(os.path.dirname(folder))
 
 
-def _nearest_ancestor(folder: str) -> str:
+def may_write(folder: str) -> bool:
+    """Return True if the user whose rights this thread has may create files in a directory."""
+    return os.access(folder, os.W_OK | os.X_OK, effective_ids=True)
+
+
+def nearest_ancestor(folder: str) -> str:
     """Return this directory, or its nearest existing ancestor. Raise `OSError` if that ancestor is a file."""
     while not os.path.lexists(folder):
         folder = os.path.dirname(folder)
@@ -191,12 +193,13 @@ class Tree(NamedTuple):
 
 
 class MovableOutputs:
-    """Decides which outputs of one scratch directory can be moved."""
+    """Decides which outputs of one scratch directory can be moved. ``user``: the user with whose rights this thread
+    acts, if not this process's user."""
 
-    def __init__(self, scratch: str) -> None:
+    def __init__(self, scratch: str, user: UserIds | None = None) -> None:
         self._inside = f"{scratch}/"
         self._mount = _mount_id(scratch)
-        self._user = os.geteuid(), os.getegid()
+        self._user = (os.geteuid(), os.getegid()) if user is None else (user.uid, user.gid)
         self._writable: dict[str, bool] = {}
         self._small = ""  # the last directory that had few files: its subdirectories have no more
         self._taken: set[int] = set()  # inodes: two names may request the same file
@@ -259,16 +262,14 @@ class MovableOutputs:
         """Return True if a file that is moved into this directory is equal to one created there."""
         try:
             setgid = os.stat(folder).st_mode & stat.S_ISGID
-            writable = os.access(folder, os.W_OK | os.X_OK)
-            return (
-                writable and not setgid and _mount_id(folder) == self._mount and "default" not in access_lists(folder)
-            )
+            is_suitable = may_write(folder) and not setgid and _mount_id(folder) == self._mount
+            return is_suitable and "default" not in access_lists(folder)
         except OSError:
             return False
 
     def _is_writable(self, folder: str) -> bool:
         if folder not in self._writable:
-            self._writable[folder] = os.access(folder, os.W_OK | os.X_OK)
+            self._writable[folder] = may_write(folder)
         return self._writable[folder]
 
 

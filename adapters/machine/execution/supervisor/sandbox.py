@@ -35,9 +35,12 @@ def order_in_scratch(order: Order, scratch: str, resumed: bool = False) -> Order
     for name in STREAMS:
         if name in transfer["brought"]:
             result[name] = STREAMS[name]
+        elif name in transfer["streamed"] and order.get("access_point"):
+            result[name] = STREAMS[name]  # transferred at the end: its destination is on another machine
         elif name in transfer["streamed"]:
             result[name] = os.path.join(order["iwd"], order[name])
-    if "stderr" in transfer["brought"] and order["stderr"] == order["stdout"]:
+    is_copied = "stderr" in transfer["brought"] or (order.get("access_point") and "stderr" in transfer["streamed"])
+    if is_copied and order["stderr"] == order["stdout"]:
         result["stderr"] = result["stdout"]
     if resumed or transfer.get("appends"):
         result["append_stdout"] = result["append_stderr"] = True

@@ -173,10 +173,10 @@ def _clear(outer: str) -> Generator[None, None, None]:
     """Remove an activation's directories, with the rights of the users who own something in them."""
     other_owners = _other_file_owners(outer)
     for user in other_owners:
-        yield from rights.in_steps(user, _remove_staged(outer))
+        yield from rights.in_steps(user, remove_staged(outer))
         yield from rights.in_steps(user, remove(f"{outer}/{_INNER}"))
     if not other_owners:
-        yield from _remove_staged(outer)
+        yield from remove_staged(outer)
         yield from remove(outer)
         return
     with contextlib.suppress(OSError):
@@ -216,7 +216,7 @@ def size_kb(path: str) -> Generator[None, None, int]:
     return blocks // 2
 
 
-def _remove_staged(outer: str) -> Generator[None, None, None]:
+def remove_staged(outer: str) -> Generator[None, None, None]:
     """Remove the staging directories that a killed transfer left. A job may have changed the note, so touch only
     directories that have a transfer's name."""
     try:
@@ -306,7 +306,7 @@ def _empty(outer: str) -> Generator[None, None, bool]:
             if info.st_mtime_ns == _UNCHANGED_NS or names.issuperset(os.listdir(folder)):
                 continue
             if folder == outer:
-                yield from _remove_staged(outer)
+                yield from remove_staged(outer)
             for entry in _entries(folder):
                 if entry.name in names:
                     continue

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from .copying import SYNCED_ALONE, File, copy_in, sync_disks, sync_folder
+from .copying import SYNCED_ALONE, File, copy_in, sync_disks, sync_path
 from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove_now
@@ -68,6 +68,13 @@ def restorer(order: Order) -> Restore:
 def copy_to_spool(order: Order, scratch: str, checkpoint: bool = False) -> Result:
     """Copy a job's files to its spool directory, over those kept there: all of them, or none. ``checkpoint``: only the
     files of a checkpoint."""
+    names = names_to_keep(order, scratch, checkpoint)
+    return change_spool(order, checkpoint, lambda new, meter: _copy_all(names, order, scratch, new, meter))
+
+
+def change_spool(order: Order, checkpoint: bool, add_files: Callable[[str, UsageMeter], Iterable[str]]) -> Result:
+    """Change the content of a job's spool directory: ``add_files`` adds files to a directory that has the previous
+    content, and returns the names of all that it added, with a slash after a directory's."""
     transfer: Transfer = order["transfer"]
     spool: str = transfer["spool"]
     meter = UsageMeter("checkpoint" if checkpoint else "output", None if checkpoint else transfer["max_output_mb"])
@@ -80,8 +87,7 @@ def copy_to_spool(order: Order, scratch: str, checkpoint: bool = False) -> Resul
     except OSError as error:
         meter.count_failed(write_error(spool, error))
         return meter.result()
-    names = _names_to_keep(order, scratch, checkpoint)
-    copied_names = set(_copy_all(names, order, scratch, new, meter))
+    copied_names = set(add_files(new, meter))
     if meter.failures:
         remove_now(new)
         return meter.result()
@@ -93,7 +99,7 @@ def copy_to_spool(order: Order, scratch: str, checkpoint: bool = False) -> Resul
     return meter.result()
 
 
-def _names_to_keep(order: Order, scratch: str, checkpoint: bool) -> list[str]:
+def names_to_keep(order: Order, scratch: str, checkpoint: bool) -> list[str]:
     """Return the names to keep: the job's checkpoint files or outputs if the job names any, otherwise the new or
     changed files. In both cases, add the job's output and error so far."""
     transfer: Transfer = order["transfer"]
@@ -140,11 +146,11 @@ def _commit(spool: str, new: str, names: list[str], synced: bool) -> None:
         file.flush()
         os.fsync(file.fileno())
     if synced and not any("/" in name for name in names):
-        sync_folder(new)
+        sync_path(new)
     else:
         sync_disks([new])
     if os.path.lexists(spool):
         os.rename(spool, f"{spool}{BEFORE}")
     os.rename(new, spool)
-    sync_folder(os.path.dirname(spool))
+    sync_path(os.path.dirname(spool))
     remove_now(f"{spool}{BEFORE}")

@@ -101,7 +101,8 @@ class SupervisedJobs:
             if job.order is None:
                 self._launch(job, order)
             else:
-                launch.check_iwd(order)
+                if not order.get("access_point"):
+                    launch.check_iwd(order)
                 self._move(job, order, "input")
         except StartError as error:
             return self._undo_start(key, error)

@@ -16,6 +16,7 @@ import json
 import os
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Protocol
 
 from .copying import SYNCED_ALONE, File, copy_in
 from .launch import Order
@@ -34,28 +35,25 @@ Restore = Callable[[str, UsageMeter], Collection[str]]
 """Copies the files kept from earlier runs to a scratch directory; returns their names."""
 
 
-def transfer_inputs(order: Order, scratch: str, restore: Restore = lambda *_: ()) -> Result:
+def transfer_inputs(
+    order: Order, scratch: str, restore: Restore = lambda *_: (), fetch: Restore | None = None
+) -> Result:
     """Copy a job's inputs to its scratch directory, and over them the files kept from its earlier runs; write the
-    catalog. Raise `OSError` if that cannot be written."""
+    catalog. ``fetch`` copies the inputs without URLs if they are on another machine. Raise `OSError` if the catalog
+    cannot be written."""
     transfer: Transfer = order["transfer"]
     meter = UsageMeter("input", transfer["max_input_mb"])
     plugins = Plugins(order, scratch, upload=False)
-    files: dict[str, File] = {}  # by name: of two inputs with the same name, the later one is used
-    for path, name in _inputs(order):
+    if fetch is None:
+        _copy_all(list_inputs(order, meter), scratch, meter)
+    else:
+        fetch(scratch, meter)
+    for name in (name for _, name in _inputs(order) if scheme(name)):
+        meter.by_url(scheme(name), 0)
         try:
-            if kind := scheme(name):
-                meter.by_url(kind, 0)
-                plugins.add_file(name, f"{scratch}/{file_name(name)}")
-                continue
-            meter.listed += 1
-            for file in _expand(path, name, transfer["preserve"]):
-                files[file.name] = file
+            plugins.add_file(name, f"{scratch}/{file_name(name)}")
         except PluginError as error:
             meter.count_failed(plugin_error(RECEIVING, error))
-        except TransferError as error:
-            meter.files += 1
-            meter.count_failed(error)
-    _copy_all(files.values(), scratch, meter)
     if not meter.failures:
         meter.move_by_plugins(plugins, RECEIVING)
     kept = restore(scratch, meter)
@@ -68,6 +66,21 @@ def transfer_inputs(order: Order, scratch: str, restore: Restore = lambda *_: ()
             scratch, CATALOG, json.dumps({name: [*entries[name], *([1] if name in kept else [])] for name in entries})
         )
     return meter.result()
+
+
+def list_inputs(order: Order, meter: UsageMeter) -> Collection[File]:
+    """Return the files and directories of a job's inputs that have no URL."""
+    files: dict[str, File] = {}  # by name: of two inputs with the same name, the later one is used
+    for path, name in _inputs(order):
+        if scheme(name):
+            continue
+        meter.listed += 1
+        try:
+            files.update((file.name, file) for file in expand(path, name, order["transfer"]["preserve"]))
+        except TransferError as error:
+            meter.files += 1
+            meter.count_failed(error)
+    return files.values()
 
 
 def _copy_all(files: Iterable[File], folder: str, meter: UsageMeter) -> None:
@@ -84,7 +97,7 @@ def copy_and_replace(path: str, name: str, order: Order, folder: str, scratch: s
     """Copy an output to its final directory, replacing files with the same names. Return the copied files. Raise
     `TransferError` if that fails."""
     made_folders, copied_files = {folder}, []
-    for file in _expand(path, name, order["transfer"]["preserve"], scratch):
+    for file in expand(path, name, order["transfer"]["preserve"], scratch):
         if not file.is_directory:
             with contextlib.suppress(OSError):  # if the file cannot be removed, it cannot be written, either
                 os.unlink(f"{folder}/{file.name}")
@@ -104,7 +117,7 @@ def _inputs(order: Order) -> Iterator[tuple[str, str]]:
         yield os.path.join(iwd, name), name if scheme(name) else os.path.basename(name)
 
 
-def _expand(path: str, name: str, preserve: bool, within: str = "") -> Iterator[File]:
+def expand(path: str, name: str, preserve: bool, within: str = "") -> Iterator[File]:
     """Yield a listed file or, for a directory, its files: with the directory itself, unless its name ends in a slash
     and paths are not preserved. A preserved path must not contain "..". Skip sockets, FIFOs, links to directories below
     the listed one, and links that lead out of the directory ``within``."""
@@ -172,14 +185,27 @@ def _catalog(scratch: str) -> dict[str, list[int]]:
 # Output
 
 
-def transfer_outputs(order: Order, scratch: str, failed: bool, may_move: bool = False, core: str = "") -> Result:
+class Outputs(Protocol):
+    """Receives the outputs of one transfer."""
+
+    def copy_or_move(self, file: File, target: str, meter: UsageMeter, as_tree: bool = False) -> bool:
+        """Take a file; see `Staging.copy_or_move`."""
+
+    def commit(self, meter: UsageMeter) -> None:
+        """Bring all files to their destinations."""
+
+
+def transfer_outputs(
+    order: Order, scratch: str, failed: bool, may_move: bool = False, core: str = "", staging: Outputs | None = None
+) -> Result:
     """Copy a job's outputs to their destination. ``failed``: it did not succeed and requests its outputs ON_SUCCESS, so
     transfer only its standard output and error. ``may_move``: the scratch directory is removed afterwards, so files may
-    be moved out of it; ``core``: a file that is always transferred."""
+    be moved out of it; ``core``: a file that is always transferred; ``staging``: where outputs go, if not to this
+    machine."""
     transfer: Transfer = order["transfer"]
     meter = UsageMeter("output", transfer["max_output_mb"])
-    movable_outputs = MovableOutputs(scratch) if may_move else None
-    staging = Staging(order["key"], order["iwd"], scratch, movable_outputs)
+    if staging is None:
+        staging = Staging(order["key"], order["iwd"], scratch, MovableOutputs(scratch) if may_move else None)
     plugins = Plugins(order, scratch, upload=True)
     own_streams = _streams(order, scratch)
     names = [] if failed else _outputs(order, scratch, {os.path.basename(source) for source, _ in own_streams})
@@ -188,10 +214,10 @@ def transfer_outputs(order: Order, scratch: str, failed: bool, may_move: bool = 
         try:
             base = "" if name.startswith("/") else scratch
             moved_folder = ""  # the directory that was moved with all its contents
-            for file in _expand(output_path(scratch, name), name, transfer["preserve"], base):
+            for file in expand(output_path(scratch, name), name, transfer["preserve"], base):
                 if moved_folder and file.source.startswith(moved_folder):
                     continue
-                target = _url(order, scratch, file) or _destination(order, file.name)
+                target = _url(order, scratch, file) or destination(order, file.name)
                 if not scheme(target):
                     if staging.copy_or_move(file, target, meter, as_tree=not _is_split(order, file)):
                         moved_folder = f"{file.source}/"
@@ -221,7 +247,7 @@ def _streams(order: Order, scratch: str) -> list[tuple[str, str]]:
     for name, stream_file in STREAMS.items():
         is_shared = name == "stderr" and order["stderr"] == order["stdout"]
         if (name in transfer["brought"] or name in transfer.get("streamed", ())) and not is_shared:
-            streams[f"{scratch}/{stream_file}"] = _destination(order, order[name])
+            streams[f"{scratch}/{stream_file}"] = destination(order, order[name])
     return [(source, target) for source, target in streams.items() if _can_be_brought(source)]
 
 
@@ -258,6 +284,21 @@ def changed(order: Order, scratch: str, own_names: Collection[str], resumed: boo
     )
 
 
+def is_output(order: Order, name: str) -> bool:
+    """Return True if a file of this name, or a directory above it, may be among the job's outputs."""
+    transfer: Transfer = order["transfer"]
+    if transfer["outputs"] is None:
+        return "/" not in name
+    for listed_name in (*transfer["outputs"], f"core.{order['job']}"):
+        plain_path = os.path.normpath(listed_name)
+        keeps_path = transfer["preserve"] and not listed_name.startswith("/")
+        is_contents = plain_path == "." or (listed_name.endswith(("/", "/.")) and not keeps_path)
+        top = plain_path if keeps_path else os.path.basename(plain_path)
+        if is_contents or f"{name}/".startswith(f"{top}/") or (keeps_path and top.startswith(f"{name}/")):
+            return True
+    return False
+
+
 def _is_file(scratch: str, name: str) -> bool:
     """Return True if the scratch directory has a file, or a link to a file in it, with this name."""
     path = f"{scratch}/{name}"
@@ -281,8 +322,8 @@ def output_path(scratch: str, name: str) -> str:
 def _url(order: Order, scratch: str, file: File) -> str:
     """Return an output's URL below the destination URL, with its path in the scratch directory; the result is empty if
     there is no destination URL."""
-    destination: str = order["transfer"].get("destination", "")
-    return f"{destination.rstrip('/')}/{file.source.removeprefix(f'{scratch}/')}" if destination else ""
+    parent_url: str = order["transfer"].get("destination", "")
+    return f"{parent_url.rstrip('/')}/{file.source.removeprefix(f'{scratch}/')}" if parent_url else ""
 
 
 def _is_split(order: Order, file: File) -> bool:
@@ -290,7 +331,7 @@ def _is_split(order: Order, file: File) -> bool:
     return file.on_the_way or any(name.startswith(f"{file.name}/") for name in order["transfer"]["remaps"])
 
 
-def _destination(order: Order, name: str) -> str:
+def destination(order: Order, name: str) -> str:
     """Return an output's destination, a path or a URL, after remapping its name or a parent directory. Raise
     `TransferError` if the remaps form a cycle."""
     remapped_url = _remap_name(order["transfer"]["remaps"], name)

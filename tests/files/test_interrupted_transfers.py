@@ -1,0 +1,185 @@
+"""Property: wherever a transfer is interrupted, it continues there, and no file is visible before it is complete."""
+
+from __future__ import annotations
+
+import errno
+import os
+import random
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from poolbook.adapters.machine.execution.supervisor.file_pieces import PIECE
+from poolbook.adapters.machine.execution.supervisor.processes import children
+from poolbook.adapters.machine.execution.supervisor.remote_files import UNREACHABLE
+
+from .. import children as forks
+from ..execution.bench import wait
+from ..pool.test_full_disks import disk
+from .site import ACTIVATION, Site, serve_files
+from .tcp_proxy import TcpProxy, closed_port
+
+SIZE = 6 * PIECE + 12345
+
+
+@pytest.fixture
+def proxy(site: Site) -> Iterator[TcpProxy]:
+    """Return a proxy of the access point."""
+    with TcpProxy(site.server.port) as proxy:
+        yield proxy
+
+
+def start(site: Site, proxy: TcpProxy, script: str, **fields: Any) -> None:
+    """Start a job whose files go through the proxy."""
+    request = site.request(script, **fields)
+    site.start_with(request, site.offers.offer(request, run=1), urls=(proxy.url,))
+
+
+def data_of(seed: int) -> bytes:
+    return random.Random(seed).randbytes(SIZE)
+
+
+def mover_of(site: Site) -> int:
+    """Return the process that transfers files."""
+    pids = children(site.bench.pid()) or []
+    assert len(pids) == 1
+    return pids[0]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_transfer_that_is_cut_at_random_points_continues_there(site: Site, proxy: TcpProxy, seed: int) -> None:
+    generator = random.Random(seed)
+    proxy.cuts.extend([generator.randrange(1, 4096), *(generator.randrange(PIECE // 8, 3 * PIECE) for _ in range(7))])
+    (site.iwd / "large").write_bytes(data_of(seed))
+    for number in range(20):
+        (site.iwd / f"small{number}").write_text(f"{number}")
+    inputs = ("large", *(f"small{number}" for number in range(20)))
+    transfer = {"inputs": inputs, "outputs": ("copy", "copies")}
+    start(site, proxy, "cp large copy; mkdir copies; cp small* copies", transfer=transfer)
+    end = site.bench.end("1")
+    assert (end.code, end.undelivered, end.failure) == (0, False, None)
+    assert (site.iwd / "copy").read_bytes() == data_of(seed)
+    assert [(site.iwd / f"copies/small{number}").read_text() for number in range(20)] == list(map(str, range(20)))
+    assert not proxy.cuts and proxy.connections > 8
+    lost_bytes = 8 * (PIECE + (1 << 19))  # of each connection at most a piece, a handshake, and what was in transit
+    assert proxy.received < SIZE + lost_bytes and proxy.sent < SIZE + lost_bytes
+
+
+def test_a_transfer_without_progress_is_given_up_and_the_job_tried_again(site: Site) -> None:
+    request = site.request("true")
+    url = f"https://127.0.0.1:{closed_port()}/files"
+    site.start_with(request, site.offers.offer(request, run=1), urls=(url,), patience_s=1)
+    end = site.bench.end("1")
+    assert (end.failure.code, end.failure.errno, end.failure.end) == (13, UNREACHABLE, "receiving")
+
+
+def test_a_second_url_is_used_if_the_first_is_unreachable(site: Site) -> None:
+    (site.iwd / "a").write_text("alpha\n")
+    request = site.request("cat a", transfer={"inputs": ("a",)})
+    urls = (f"https://127.0.0.1:{closed_port()}/files", site.url)
+    site.start_with(request, site.offers.offer(request, run=1), urls=urls)
+    assert site.bench.end("1").undelivered is False
+    assert (site.iwd / "out").read_text() == "alpha\n"
+
+
+def test_outputs_are_visible_only_when_all_are_complete_even_if_the_mover_is_killed(
+    site: Site, proxy: TcpProxy
+) -> None:
+    (site.iwd / "first").write_text("old\n")
+    proxy.cuts.extend([PIECE, 3 * PIECE])  # the first connection is for the inputs
+    proxy.stays_down = True
+    script = f"echo new > first; head -c {SIZE} /dev/urandom > large"
+    start(site, proxy, script, transfer={"outputs": ("first", "large")})
+    wait(lambda: proxy.is_down)
+    received = site.iwd / f".poolbook-{ACTIVATION}/received"
+    assert sorted(os.listdir(received)) == ["0", "1"] and (received / "1").stat().st_size < SIZE
+    assert (site.iwd / "first").read_text() == "old\n"
+    os.kill(mover_of(site), signal.SIGKILL)
+    assert site.bench.end("1").undelivered is True
+    assert sorted(os.listdir(site.iwd)) == [f".poolbook-{ACTIVATION}", "first"]
+    site.offers.withdraw([ACTIVATION])
+    wait(lambda: os.listdir(site.iwd) == ["first"])
+    assert (site.iwd / "first").read_text() == "old\n"
+
+
+@pytest.mark.parametrize("way", ["input", "output"])
+def test_a_transfer_continues_after_the_server_was_killed(tmp_path: Path, site: Site, way: str) -> None:
+    """The server is a separate process; it is killed with SIGKILL in the middle of the transfer."""
+    (site.iwd / "large").write_bytes(data_of(0))
+    transfer = {"inputs": ("large",), "outputs": ("copy",)} if way == "input" else {"outputs": ("copy",)}
+    script = "cp large copy" if way == "input" else f"cp {site.iwd}/large copy"
+    request = site.request(script, transfer=transfer)
+    transfer_key = site.offers.offer(request, run=1)
+
+    def serve(tell: int) -> None:
+        offers, server = serve_files(site.folder)
+        offers.offer(request, run=1)
+        os.write(tell, b"%d" % server.port)
+        signal.pause()
+
+    cuts = [3 * PIECE] if way == "input" else [PIECE, 3 * PIECE]  # the first connection is for the inputs
+    with forks.child(serve) as first, TcpProxy(int(first.read()), cuts, stays_down=True) as proxy:
+        site.start_with(request, transfer_key, urls=(proxy.url,))
+        wait(lambda: proxy.is_down)
+        first.kill()
+        with forks.child(serve) as second:
+            proxy.target, proxy.is_down = int(second.read()), False
+            end = site.bench.end("1")
+    assert (end.undelivered, end.failure) == (False, None)
+    assert (site.iwd / "copy").read_bytes() == data_of(0)
+    assert sorted(os.listdir(site.iwd)) == ["copy", "large", "out"]
+    assert proxy.received + proxy.sent < (2 if way == "input" else 1) * SIZE + 4 * PIECE
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_at_the_access_point_holds_the_job_and_leaves_no_part_of_the_file(site: Site) -> None:
+    with disk(site.folder / "small", "size=4m") as place:
+        script = "head -c 6000000 /dev/zero > large; echo small > made"
+        site.start(script, iwd=str(place), transfer={"outputs": ("large", "made")})
+        end = site.bench.end("1")
+        assert end.undelivered is True
+        assert (end.failure.code, end.failure.errno, end.failure.end) == (12, errno.ENOSPC, "receiving")
+        assert end.failure.words == f"writing to file {place}/large: (errno 28) No space left on device"
+        assert sorted(os.listdir(place)) == ["made", "out"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+def test_a_full_disk_at_the_execution_point_holds_the_job(site: Site) -> None:
+    (site.iwd / "large").write_bytes(bytes(6_000_000))
+    with disk(site.folder / "small", "size=4m") as place:
+        site.start("true", execute=str(place), transfer={"inputs": ("large",)})
+        end = site.bench.end("1")
+        assert (end.failure.code, end.failure.errno, end.failure.end) == (13, errno.ENOSPC, "receiving")
+        assert end.failure.words == f"writing to file {place}/dir_1/scratch/large: (errno 28) No space left on device"
+        assert not (place / "dir_1/scratch/large").exists()
+
+
+def test_of_a_growing_input_the_listed_bytes_are_transferred(site: Site) -> None:
+    (site.iwd / "large").write_bytes(data_of(1))
+    request = site.request("wc -c < large", transfer={"inputs": ("large",)})
+    transfer_key = site.offers.offer(request, run=1)
+    offer = site.offers.find(ACTIVATION)
+    assert offer is not None
+    listing = offer.list_files("inputs")
+    with open(site.iwd / "large", "ab") as file:
+        file.write(b"more")
+    site.start_with(request, transfer_key)
+    assert site.bench.end("1").failure is None
+    assert (site.iwd / "out").read_text() == f"{listing.layout.entries[0].size}\n"
+
+
+def test_a_file_that_became_shorter_holds_the_job(site: Site) -> None:
+    (site.iwd / "large").write_bytes(data_of(1))
+    (site.iwd / "other").write_text("other\n")
+    request = site.request("true", transfer={"inputs": ("large", "other")})
+    transfer_key = site.offers.offer(request, run=1)
+    offer = site.offers.find(ACTIVATION)
+    assert offer is not None
+    offer.list_files("inputs")
+    os.truncate(site.iwd / "large", PIECE + 5)
+    site.start_with(request, transfer_key)
+    end = site.bench.end("1")
+    assert (end.failure.code, end.failure.errno, end.failure.end) == (13, errno.EIO, "sending")
