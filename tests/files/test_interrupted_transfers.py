@@ -95,7 +95,8 @@ def test_outputs_are_visible_only_when_all_are_complete_even_if_the_mover_is_kil
     start(site, proxy, script, transfer={"outputs": ("first", "large")})
     wait(lambda: proxy.is_down)
     received = site.iwd / f".poolbook-{ACTIVATION}/received"
-    assert sorted(os.listdir(received)) == ["0", "1"] and (received / "1").stat().st_size < SIZE
+    wait(lambda: sorted(os.listdir(received)) == ["0", "1"])
+    assert (received / "1").stat().st_size < SIZE
     assert (site.iwd / "first").read_text() == "old\n"
     os.kill(mover_of(site), signal.SIGKILL)
     assert site.bench.end("1").undelivered is True
@@ -121,11 +122,12 @@ def test_a_transfer_continues_after_the_server_was_killed(tmp_path: Path, site: 
         signal.pause()
 
     cuts = [3 * PIECE] if way == "input" else [PIECE, 3 * PIECE]  # the first connection is for the inputs
-    with forks.child(serve) as first, TcpProxy(int(first.read()), cuts, stays_down=True) as proxy:
-        site.start_with(request, transfer_key, urls=(proxy.url,))
-        wait(lambda: proxy.is_down)
-        first.kill()
-        with forks.child(serve) as second:
+    with forks.child(serve) as first, forks.child(serve) as second:  # before there are connections to inherit
+        with TcpProxy(int(first.read()), cuts, stays_down=True) as proxy:
+            site.start_with(request, transfer_key, urls=(proxy.url,))
+            wait(lambda: proxy.is_down)
+            first.kill()
+            first.wait()
             proxy.target, proxy.is_down = int(second.read()), False
             end = site.bench.end("1")
     assert (end.undelivered, end.failure) == (False, None)
