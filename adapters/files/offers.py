@@ -12,6 +12,7 @@ import os
 import secrets
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from threading import Lock
@@ -27,7 +28,7 @@ from ..machine.execution.supervisor.rights import acting_as, ids_of_account
 from ..machine.execution.supervisor.spool import kept_names, recover
 from ..machine.execution.supervisor.transfer import list_inputs
 from ..machine.execution.supervisor.usage_meter import SENDING, TransferError
-from ..machine.starter import make_private_directory
+from ..security.private_files import make_private_folder, read_private, write_private
 from .incoming import FailureList, IncomingOutputs, Note, Result, tag_of
 
 PARTS = ("inputs", "kept")
@@ -165,10 +166,9 @@ class Offers:
     """
 
     def __init__(self, folder: Path) -> None:
-        """Raise `OSError` if the folder cannot be used."""
+        """Raise `OSError` or `PrivateFileError` if the folder cannot be used."""
         self._notes = folder / "notes"
-        make_private_directory(str(folder))
-        make_private_directory(str(self._notes))
+        make_private_folder(self._notes)
         self._secret = _read_secret(folder / "secret")
         self._offers: dict[str, Offer] = {}
         self._remover = ThreadPoolExecutor(1, "files-remover")
@@ -210,13 +210,7 @@ class Offers:
 
 
 def _read_secret(path: Path) -> bytes:
-    """Return the secret in a file; create it if it is missing. Raise `OSError` if that fails."""
-    if not path.exists():
-        new_path = path.with_name(f"{path.name}.new")
-        descriptor = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(secrets.token_bytes(32))
-            file.flush()
-            os.fsync(descriptor)
-        os.rename(new_path, path)
-    return path.read_bytes()
+    """Return the secret in a file; create it if it is missing."""
+    with suppress(FileExistsError):
+        write_private(path, secrets.token_bytes(32), replace=False)
+    return read_private(path)

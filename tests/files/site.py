@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,22 +13,28 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from poolbook.adapters.files.app import files_app
-from poolbook.adapters.files.https import HttpsServer
 from poolbook.adapters.files.offers import Offers
+from poolbook.adapters.https.service import Address, HttpsService
 from poolbook.adapters.machine.execution.activation import AccessPoint, FileTransfer, LaunchRequest
+from poolbook.adapters.security.authority import Authority
 
 from ..execution.bench import Bench
-from .certificates import self_signed, write_certificate
 
 ACTIVATION = "7"  #: the access point's name for the activation, which has the key 1 at the execution point
 PATIENCE_S = 20
 
 
-def serve_files(folder: Path, port: int = 0) -> tuple[Offers, HttpsServer]:
+def authority_in(folder: Path) -> Authority:
+    return Authority(folder / "ca", "pool.example", time.time())
+
+
+def serve_files(folder: Path) -> tuple[Offers, HttpsService]:
     """Serve an access point's files."""
     offers = Offers(folder / "files")
-    app = Starlette(routes=[Mount("/files", files_app(offers))])
-    return offers, HttpsServer(app, "127.0.0.1", port, *write_certificate(folder))
+    service = HttpsService(Address("127.0.0.1", 0))
+    application = Starlette(routes=[Mount("/files", files_app(offers))])
+    service.start(application, authority_in(folder).certificate_for(["127.0.0.1"], time.time()))
+    return offers, service
 
 
 class Site:
@@ -39,12 +46,13 @@ class Site:
         self.iwd.mkdir(parents=True)
         self.bench = Bench(home / "execution")
         self.bench.home.mkdir()
-        self.offers, self.server = serve_files(self.folder)
-        self.url = f"https://127.0.0.1:{self.server.port}/files"
+        self.ca = authority_in(self.folder).certificate_path
+        self.offers, self.service = serve_files(self.folder)
+        self.url = f"https://{self.service.address}/files"
 
     def close(self) -> None:
         self.bench.__exit__()
-        self.server.close()
+        self.service.close()
         self.offers.close()
 
     def request(self, script: str, activation: str = ACTIVATION, **fields: Any) -> LaunchRequest:
@@ -65,7 +73,7 @@ class Site:
     ) -> None:
         """Start a job with a transfer key; ``fields`` are those of `AccessPoint`."""
         urls = tuple(urls) or (self.url,)
-        fields = {"ca": self_signed()[0].decode(), "patience_s": PATIENCE_S, **fields}
+        fields = {"ca": self.ca.read_text(), "patience_s": PATIENCE_S, **fields}
         point = AccessPoint(urls=urls, activation=request.key, key=transfer_key, **fields)
         self.bench.supervisor.start([evolve(request, key=key, access_point=point)])
 

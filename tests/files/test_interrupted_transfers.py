@@ -7,6 +7,7 @@ import os
 import random
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ SIZE = 6 * PIECE + 12345
 @pytest.fixture
 def proxy(site: Site) -> Iterator[TcpProxy]:
     """Return a proxy of the access point."""
-    with TcpProxy(site.server.port) as proxy:
+    with TcpProxy(site.service.address.port) as proxy:
         yield proxy
 
 
@@ -116,20 +117,21 @@ def test_a_transfer_continues_after_the_server_was_killed(tmp_path: Path, site: 
     transfer_key = site.offers.offer(request, run=1)
 
     def serve(tell: int) -> None:
-        offers, server = serve_files(site.folder)
+        offers, service = serve_files(site.folder)
         offers.offer(request, run=1)
-        os.write(tell, b"%d" % server.port)
+        os.write(tell, b"%d" % service.address.port)
         signal.pause()
 
     cuts = [3 * PIECE] if way == "input" else [PIECE, 3 * PIECE]  # the first connection is for the inputs
-    with forks.child(serve) as first, forks.child(serve) as second:  # before there are connections to inherit
-        with TcpProxy(int(first.read()), cuts, stays_down=True) as proxy:
-            site.start_with(request, transfer_key, urls=(proxy.url,))
-            wait(lambda: proxy.is_down)
-            first.kill()
-            first.wait()
-            proxy.target, proxy.is_down = int(second.read()), False
-            end = site.bench.end("1")
+    with forks.child(serve) as first, forks.child(serve) as second, ExitStack() as stack:
+        ports = int(first.read()), int(second.read())
+        proxy = stack.enter_context(TcpProxy(ports[0], cuts, stays_down=True))
+        site.start_with(request, transfer_key, urls=(proxy.url,))
+        wait(lambda: proxy.is_down)
+        first.kill()
+        first.wait()
+        proxy.target, proxy.is_down = ports[1], False
+        end = site.bench.end("1")
     assert (end.undelivered, end.failure) == (False, None)
     assert (site.iwd / "copy").read_bytes() == data_of(0)
     assert sorted(os.listdir(site.iwd)) == ["copy", "large", "out"]

@@ -24,7 +24,6 @@ from poolbook.adapters.machine.execution.supervisor.file_pieces import Entry, La
 from poolbook.adapters.machine.execution.supervisor.usage_meter import TransferError
 
 from ..together import together
-from .certificates import write_certificate
 from .site import ACTIVATION, Site
 
 
@@ -32,8 +31,7 @@ class Client:
     """A client of the file server that sends whatever a test wants."""
 
     def __init__(self, site: Site, key: str, activation: str = ACTIVATION) -> None:
-        certificate, _ = write_certificate(site.folder)
-        context = ssl.create_default_context(cafile=str(certificate))
+        context = ssl.create_default_context(cafile=site.ca)
         headers = {"Authorization": f"Bearer {key}"}
         self.http = httpx.Client(base_url=f"{site.url}/{activation}", headers=headers, verify=context)
 
