@@ -7,7 +7,7 @@ event.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec import Struct
@@ -57,6 +57,7 @@ class Speed(Struct, frozen=True):
     seconds: float = 5.0
 
 
+_LATE = "the lease of its claim was over before it could be started"
 _SOFT_SIGNALS: tuple[How, ...] = ("soft", "hold", "remove")
 
 
@@ -94,6 +95,7 @@ class _VirtualRun(Struct):
     running: bool = True
     version: int = 0
     killed_by: int | None = None
+    deadline: int = 0
 
 
 @dataclass(eq=False, repr=False)
@@ -177,11 +179,13 @@ class VirtualWorld(World):
                 continue
             behaviour = self.behave(launch)  # if it raises an error, it is called again later
             self.started_keys.add(launch.key)
-            if behaviour.failure:
+            is_late = 0 < launch.deadline <= self.clock
+            if behaviour.failure or is_late:
+                reason, code, subcode = (_LATE, 1003, 0) if is_late else (behaviour.failure, 6, 2)
                 self._started.append(
                     ActivationEnded(
-                        f"end-{launch.key}", launch.key, self.clock, failed=True, hold_reason=behaviour.failure,
-                        hold_code=6, hold_subcode=2,
+                        f"end-{launch.key}", launch.key, self.clock, failed=True, hold_reason=reason, hold_code=code,
+                        hold_subcode=subcode,
                     )
                 )  # fmt: skip
                 continue
@@ -195,6 +199,15 @@ class VirtualWorld(World):
             )
             self.occupy(launch.key, launch.slot, behaviour)
             self._runs[launch.key].transfers = transfers
+            if launch.deadline:
+                self.renew({launch.key: launch.deadline})
+
+    def renew(self, deadlines: Mapping[str, int]) -> None:
+        for key, deadline in deadlines.items():
+            run = self._runs.get(key)
+            if run is not None and not run.behaviour.immortal:
+                run.deadline = deadline
+                self._plan(key, run)
 
     def _transfer_stimulus(self, key: str, direction: str) -> Transferred:
         """Return a completed transfer: in virtual time, transfers are instantaneous."""
@@ -244,9 +257,12 @@ class VirtualWorld(World):
             self.on_readings(machine)
 
     def _plan(self, key: str, run: _VirtualRun) -> None:
+        """Plan the end of a run: a suspended run ends only at its deadline."""
+        ends = [run.since + run.left] * run.running + [run.deadline] * (run.deadline > 0)
         self._serial += 1
-        run.version = self._serial
-        heapq.heappush(self._agenda, (run.since + run.left, self._serial, key, run.version))
+        run.version = self._serial if ends else 0
+        if ends:
+            heapq.heappush(self._agenda, (min(ends), self._serial, key, run.version))
 
     def signal(self, key: str, signal_kind: How) -> None:
         run = self._runs.get(key)
@@ -256,7 +272,8 @@ class VirtualWorld(World):
             return
         if signal_kind == "suspend" and run.running:
             run.left -= self.clock - run.since
-            run.running, run.version = False, 0
+            run.running = False
+            self._plan(key, run)
             self._set_load(run, 0.0)
         elif signal_kind == "continue" and not run.running:
             self._resume(key, run)
@@ -295,9 +312,10 @@ class VirtualWorld(World):
             key = heapq.heappop(self._agenda)[2]
             run = self._runs.pop(key)
             self._set_load(run, 0.0)
-            if run.transfers and run.killed_by is None and not run.behaviour.lost:
+            is_expired = 0 < run.deadline <= self.clock and not (run.running and run.since + run.left <= self.clock)
+            if run.transfers and run.killed_by is None and not run.behaviour.lost and not is_expired:
                 stimuli.append(self._transfer_stimulus(key, "output"))
-            stimuli += run.ends or [self._end(key, run)]
+            stimuli += run.ends or [self._expiry(key) if is_expired else self._end(key, run)]
         return stimuli
 
     def next_instant(self) -> int | None:
@@ -312,7 +330,7 @@ class VirtualWorld(World):
         while self._agenda:
             end_at, _, key, version = self._agenda[0]
             run = self._runs.get(key)
-            if run is not None and run.version == version and run.running:
+            if run is not None and run.version == version:
                 return end_at
             heapq.heappop(self._agenda)
         return None
@@ -324,6 +342,9 @@ class VirtualWorld(World):
         return kind(
             f"end-{key}", key, self.clock, code=None if signal is not None else done.code, signal=signal, lost=done.lost
         )
+
+    def _expiry(self, key: str) -> ActivationEnded:
+        return ActivationEnded(f"end-{key}", key, self.clock, signal=9, expired=True)
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
         self.start(launches)

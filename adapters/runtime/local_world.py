@@ -217,11 +217,12 @@ class LocalWorld(World):
             account, files = users.user_of_launch(launch, self._starter.accounts)
             slot = ReadAd(launch.slot_ad).number("SlotID") or 0
             place = users.scratch_parent(self._starter.directory(slot)) if account or files else ""
-            spool = self.spool.path(launch.cluster, launch.proc, files)
+            spool = "" if launch.holder else self.spool.path(launch.cluster, launch.proc, files)
             return activation(launch, self._starter, account, files, place, spool)
         if launch.owner not in self.owners:
             raise NotRun(NO_ACCOUNT, not_ours(launch.owner))
-        return activation(launch, self._starter, spool=self.spool.path(launch.cluster, launch.proc))
+        spool = "" if launch.holder else self.spool.path(launch.cluster, launch.proc)
+        return activation(launch, self._starter, spool=spool)
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         requests = []
@@ -267,6 +268,9 @@ class LocalWorld(World):
             self._supervisor.signal(key, how)
         except SupervisorError as error:  # the next supervisor ends what this one left, whatever the signal
             self._complain(error)
+
+    def boot_time(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000
 
     def renew(self, deadlines: Mapping[str, int]) -> None:
         if not deadlines:

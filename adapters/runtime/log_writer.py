@@ -316,7 +316,7 @@ class LogWriter:
         owner = unquoted(starter.ad.get("Owner", "")) or claim.submitter.partition("@")[0]
         job, ad, machine = JobId.parse(starter.job), expanded_ad(starter.ad), slot.ad.as_plain_dict()
         limits, deadline = self._transfer_limits(), self.deadline_of(slot)
-        return Launch(starter.key, *job, slot.name, ad, machine, owner, limits, deadline)
+        return Launch(starter.key, *job, slot.name, ad, machine, owner, limits, deadline, claim.holder)
 
     def renew_deadlines(self) -> None:
         """Set the deadlines of the processes of all external jobs again, from ``deadline_of``."""

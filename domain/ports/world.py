@@ -31,7 +31,8 @@ class Launch(Struct, frozen=True):
     owner: str  #: the job's user
     most_moved: Ad = field(default_factory=dict)
     """MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB, if set."""
-    deadline: int = 0  #: when the processes are killed unless ``World.renew`` sets a later deadline (0: never)
+    deadline: int = 0  #: the ``boot_time`` at which they are killed unless ``World.renew`` sets another (0: never)
+    holder: str = ""  #: the external access point of the job (empty: it is in this pool's queue)
 
 
 class ClientLaunch(Struct, frozen=True):
@@ -72,9 +73,13 @@ class World:
     def acknowledge(self, keys: Iterable[str]) -> None:
         """Delete the records of these activations, because the log now contains their ends."""
 
+    def boot_time(self) -> int:
+        """Return the time since the machine was booted, including its sleep: the clock of deadlines."""
+        return self.now()
+
     def renew(self, deadlines: Mapping[str, int]) -> None:
         """Set when the processes of these activations are killed unless the deadline is set again, even if this pool
-        does not exist any more: by key, in microseconds of CLOCK_BOOTTIME."""
+        does not exist any more: by key, as a ``boot_time``, or 0 for never."""
 
     def wait(self, until: int | None) -> list[Stimulus]:
         """Wait for stimuli and return them; an empty list if there were none.

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.machine.execution.client import Supervisor
-from poolbook.adapters.machine.execution.supervisor.supervised_job import boot_ticker
 from poolbook.adapters.machine.host import user_name
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.runtime.local_world import LocalWorld
@@ -116,9 +115,9 @@ def test_a_job_is_suspended_continued_and_ended_across_restarts_and_its_end_is_r
 def test_a_job_whose_lease_ends_while_the_execution_point_is_gone_is_killed_and_reported_as_expired(
     point: ExecutionPoint,
 ) -> None:
-    point.engine.deadline_of = lambda slot: boot_ticker() + 1_000 * SECOND
+    point.engine.deadline_of = lambda slot: point.engine.world.boot_time() + 1_000 * SECOND
     pid = point.start_job(PATIENT, "ap-1")
-    point.engine.deadline_of = lambda slot: boot_ticker() + SECOND // 10
+    point.engine.deadline_of = lambda slot: point.engine.world.boot_time() + SECOND // 10
     point.engine.renew_deadlines()
     point.engine.world.close()
     wait(lambda: not runs(pid))

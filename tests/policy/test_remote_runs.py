@@ -190,6 +190,50 @@ def test_a_restarted_point_reports_nothing_twice() -> None:
     assert len(point.reports()) == 2
 
 
+DEADLINES: list[tuple[str, float, float, tuple[int | None, int | None, float]]] = [
+    # what happens in second 12, the first deadline, the deadline set in second 12, the end
+    ("", 40, 40, (None, 9, 40)),
+    ("", 40, 0, (0, None, 102)),
+    ("", 0, 150, (0, None, 102)),
+    ("pause", 40, 60, (None, 9, 60)),
+]
+
+
+@together(("act", "first", "renewed", "expected_end"), DEADLINES)
+def test_processes_end_at_their_deadline_even_if_the_pool_decides_nothing(
+    act: str, first: float, renewed: float, expected_end: tuple[int | None, int | None, float]
+) -> None:
+    deadlines = [round(BEGIN + second * 1_000_000) if second else 0 for second in (first, renewed)]
+    point = RunningPoint()
+    point.engine.deadline_of = lambda slot: deadlines[0]
+    point.point(LET_RUN)
+    at(point, 2)
+    point.claim()
+    point.activate(SLOT, Behaviour(100))
+    at(point, 12)
+    if act:
+        point.pause()
+    point.engine.deadline_of = lambda slot: deadlines[1]
+    point.engine.renew_deadlines()
+    at(point, 200)
+    assert reported_end(point) == expected_end
+    (ended,) = [report for report in point.reports() if isinstance(report, s.ActivationEnded)]
+    assert ended.expired is (expected_end[1] == 9)
+
+
+def test_processes_do_not_start_after_their_deadline() -> None:
+    point = RunningPoint()
+    point.engine.deadline_of = lambda slot: BEGIN
+    point.point(LET_RUN)
+    at(point, 2)
+    point.claim()
+    point.activate(SLOT)
+    at(point, 12)
+    (ended,) = point.reports()
+    assert isinstance(ended, s.ActivationEnded)
+    assert (ended.failed, ended.hold_code) == (True, 1003)
+
+
 def test_only_the_processes_report_their_end() -> None:
     point = point_with_job()
     for kind in (s.StarterReported, s.StarterGone):
