@@ -16,7 +16,13 @@ from ..state.state import ExecutionPoint
 from .activating import end_external_job
 from .transitions import fire_trigger
 
-_CAUSES = {"ActivationStarted": "activated", "ActivationMeasured": "measured", "ActivationChirped": "chirp"}
+_CAUSES = {
+    "ActivationStarted": "activated",
+    "ActivationMeasured": "measured",
+    "ActivationChirped": "chirp",
+    "ActivationEnded": "job_ended",
+    "Transferred input": "activated",
+}
 
 
 def record_report(draft: Draft[ExecutionPoint], report: RunReport) -> None:
@@ -31,8 +37,12 @@ def record_report(draft: Draft[ExecutionPoint], report: RunReport) -> None:
     elif not _is_new(draft, starter, report):
         return
     kind, text = encode_report(report, starter.remote_key)
-    header = draft.header(_CAUSES.get(kind, "exited"))
+    header = draft.header(_CAUSES.get(_name(report), "exited"))
     draft.emit(RunReported(*header, slot.name, claim, starter.job, starter.remote_key, kind, text))
+
+
+def _name(report: RunReport) -> str:
+    return report_name(type(report).__name__, report.way if isinstance(report, Transferred) else "")
 
 
 def _is_new(draft: Draft[ExecutionPoint], starter: Starter, report: RunReport) -> bool:
@@ -40,5 +50,4 @@ def _is_new(draft: Draft[ExecutionPoint], starter: Starter, report: RunReport) -
     if isinstance(report, ActivationMeasured):
         measured_at, *sizes = starter.measured or (0, 0, 0, 0)
         return is_notable(sizes, (report.image, report.resident, report.disk), draft.now - measured_at)
-    way = report.way if isinstance(report, Transferred) else ""
-    return starter.reports.get(report_name(type(report).__name__, way)) != report.id
+    return starter.reports.get(_name(report)) != report.id
