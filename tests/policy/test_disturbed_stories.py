@@ -27,6 +27,7 @@ from poolbook.replay.validation import examine
 from .cases import STORIES
 from .points import BEGIN, Point, at
 from .reach import NOT_REACHED, reached
+from .remote_holder import RunningPoint
 from .stories import Story, begin, row_of, run_act
 
 SLOTS = st.sampled_from(["slot1@h", "slot2@h", "slot1_1@h", "slot1_2@h"])
@@ -56,12 +57,13 @@ class DisturbedStory(RuleBasedStateMachine):
 
     story: Story
     dialect: str
+    kind: type[Point]
     rows: Counter[str]  #: how often the examples took each row
 
     @initialize(undisturbed=st.integers(0, 6))
     def begins(self, undisturbed: int) -> None:
         """0: the whole story happens first; otherwise this many of its lines minus one."""
-        self.point = Point(self.dialect)
+        self.point = self.kind(self.dialect)
         begin(self.story, self.point)
         self.lines = list(self.story.lines)
         for _ in range(len(self.lines) if not undisturbed else min(undisturbed - 1, len(self.lines))):
@@ -141,14 +143,17 @@ class DisturbedStory(RuleBasedStateMachine):
         violations = examine(self.point.log.read()).violations
         assert not violations, "\n".join([f"{violations[0].thing}: {violations[0].words}", *violations[0].story])
         assert plain_state(self.point.state) == plain_state(fold(self.point.log.read()))
+        self.point.advance(0.001)  # the world reports what it was just asked to start
+        keys = {key for key, run in self.point.world._runs.items() if not run.client and not run.ends}
+        assert keys == set(self.point.state.running_keys)
         self.rows.update(filter(None, (row_of(event, self.dialect) for event in self.point.events())))
 
 
-def disturbed(stories: list[Story], dialect: str, examples: int, steps: int) -> Counter[str]:
+def disturbed(stories: list[Story], dialect: str, examples: int, steps: int, kind: type[Point] = Point) -> Counter[str]:
     """Disturb each of these stories this many times, and return how often each row was taken."""
     rows = Counter[str]()
     for story in stories:
-        machine = type("Disturbed", (DisturbedStory,), {"story": story, "dialect": dialect, "rows": rows})
+        machine = type("Disturbed", (DisturbedStory,), {"story": story, "dialect": dialect, "kind": kind, "rows": rows})
         run_state_machine_as_test(
             machine,
             settings=settings(
@@ -165,8 +170,21 @@ def test_any_disturbed_story_is_legal_and_every_row_is_reached(dialect: str) -> 
     assert set(rows) == ALL_ROWS[dialect]
 
 
-@pytest.mark.soak
+def external_stories() -> list[Story]:
+    """Return the stories in which an external holder's job runs."""
+    return [story for story in STORIES if not {"claim", "activate"}.isdisjoint(" ".join(story.lines).split())]
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_any_disturbed_story_is_legal(dialect: str) -> None:
+def test_any_disturbed_story_is_legal_if_the_processes_of_external_jobs_run_at_the_execution_point(
+    dialect: str,
+) -> None:
+    disturbed(external_stories()[::8], dialect, examples=1, steps=12, kind=RunningPoint)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", [Point, RunningPoint])
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_any_disturbed_story_is_legal(dialect: str, kind: type[Point]) -> None:
     examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 200
-    disturbed(list(STORIES), dialect, examples, steps=30)
+    disturbed(list(STORIES) if kind is Point else external_stories(), dialect, examples, steps=30, kind=kind)
