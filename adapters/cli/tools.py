@@ -27,6 +27,7 @@ SHELL = command_table("shell")
 NO_TOOLS: Final = frozenset({
     "run", "resume", "serve", "usage", "why", "log", "audit", "import", "follow", "verify", "play", "views", "doctor",
     "doc", "diff", "completion", "man", "tools-path", "shell", "config", "analyze",
+    "token",
 })  # fmt: skip
 """Commands for which HTCondor has no tool, or one that differs: condor_run is not `poolbook run`."""
 PATIENCE: Final = 30.0  #: seconds to wait for a pool to answer first, or to stop

@@ -23,8 +23,8 @@ class ToolEnded(Exception):
 class Tool(NamedTuple):
     """A tool's syntax, from its file in ``tools/``.
 
-    The texts contain Python escapes; ``{option}`` stands for the invalid argument, ``{usage}`` for the tool's help. The
-    options follow the texts, in rows as in ``commands/``."""
+    The texts contain Python escapes; ``{option}`` stands for the invalid argument, ``{usage}`` for the tool's help,
+    ``{needs}`` for the second column of the option's row. The options follow the texts, in rows as in ``commands/``."""
 
     name: str
     options: tuple[Option, ...]
@@ -91,7 +91,8 @@ def parse_tool_arguments(tool: Tool, argv: Sequence[str]) -> Arguments:
         if takes_many:
             end = next((index for index in range(at, len(argv)) if argv[index].startswith("-")), len(argv))
         if end > len(argv) or (takes_many and end == at):
-            raise tool.usage_error((takes_many and tool.lacking_all) or tool.lacking, option=word)
+            lacking = (takes_many and tool.lacking_all) or tool.lacking
+            raise tool.usage_error(lacking.replace("{needs}", option.help.replace("\\n", "\n")), option=word)
         options_given.append(GivenOption(option.name, qualifier, tuple(argv[at:end]), word))
         at = end
     return Arguments(tuple(options_given), tuple(words))

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ...domain.config import Configuration
 
 _LISTS: Final = (
-    *(f"{verb}_{level}" for verb in ("ALLOW", "DENY") for level in (*LEVELS, "DEFAULT")),
+    *(f"ALLOW_{level}" for level in (*LEVELS, "DEFAULT")),
+    *(f"DENY_{level}" for level in (*LEVELS, "DEFAULT")),
     *(f"SEC_{level}_AUTHENTICATION" for level in (*LEVELS, "DEFAULT")),
 )
 _DAEMONS: Final = ("COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD", "MASTER")
@@ -128,7 +129,7 @@ def pool_security(base: Path, uid_domain: str, configuration: Configuration) -> 
         configured("TRUST_DOMAIN") or uid_domain,
         configured("SEC_TOKEN_ISSUER_KEY") or tokens.POOL,
         seconds("SEC_TOKEN_MAX_AGE"),
-        configured("SEC_TOKEN_REVOCATION_EXPR"),
+        configured("SEC_TOKEN_REVOCATION_EXPR") or configured("SEC_TOKEN_BLACKLIST_EXPR"),
         seconds("SEC_ISSUED_TOKEN_EXPIRATION"),
         frozenset(configured("SEC_TOKEN_REQUEST_LIMITS").replace(",", " ").split()),
         {

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
 INSIDE = {
+    "AuthorityError": "the commands print it, and the manager does not start",
     "_CannotRun": "a container's shim catches it: the job is held",
     "_KilledEarly": "a container's shim catches it: it ends",
     "NeedsPreEvaluation": "the server catches it: it asks the jobs, and decides again",
@@ -54,8 +55,12 @@ INSIDE = {
     "TooLongError": "the commands print it",
     "TransferError": "the transfer that raises it counts it, and continues with the other files",
     "QuotingError": "the readers of submit descriptions and configurations catch it",
+    "PrivateFileError": "the commands print it",
+    "RequestError": "the commands print it; a client's request for a token is rejected",
     "RequestRefused": "the commands print it",
+    "SigningKeyError": "the commands print it",
     "StartError": "the supervisor catches it: the job is held",
+    "TokenRejected": "the caller that verifies a token rejects its holder",
     "TransformError": "the schedd catches it: the submission is refused",
     "UnknownSubjectError": "the command prints it",
     "UnknownFuture": "the search for the next change catches it",

@@ -53,6 +53,7 @@ QUEUE_CALLS = calls(r"""
     rm 1.1; history; history -long; %q; drain h%; off h%; on h%; reconfig; reschedule; resume -%;
     wait evil.log -echo -status -wait 0; wait no%; shell -%; tools-path;
     export csv - -only runs; export jsonl - -only events; export swf -; export % %;
+    token list; token requests; token revoke %; token approve %; token create -identity %;
     sql SELECT/**/*/**/FROM/**/clusters; sql SELECT/**/*/**/FROM/**/clusters -csv; sql %;
     serve -%; doc %; man %; completion %; audit no%.db; import no%; follow no% -seconds 0
 """)

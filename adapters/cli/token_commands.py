@@ -1,0 +1,232 @@
+"""``poolbook token``: create, list and revoke tokens, and approve requests for them."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..condor_tools.layout import text_table
+from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, last_number, parse
+from ..condor_tools.terminal import as_one_line
+from ..machine.host import host_name, user_name
+from .common import log_option, selected_log
+
+if TYPE_CHECKING:
+    from ...domain.config import Configuration
+    from ..security.pool_security import PoolSecurity
+    from ..security.token_store import IssuedToken, TokenRequest
+
+COMMAND = command_table("token")
+POLL: Final = 1.0  #: seconds between two looks at whether a request was approved
+_TIME: Final = "%Y-%m-%d %H:%M:%S"
+
+
+def token(argv: Sequence[str]) -> int:
+    arguments = parse(COMMAND, argv)
+    action, ids = (arguments.words or ("",))[0], arguments.words[1:]
+    if action not in _ACTIONS:
+        raise UsageError(f"poolbook token: specify one of {', '.join(_ACTIONS)}, not {action!r}")
+    if ids and action not in ("revoke", "approve"):
+        raise UsageError(f"poolbook token {action}: remove {ids[0]!r}; only revoke and approve take ids")
+    return _ACTIONS[action](arguments, ids)
+
+
+def security_of(url: str, configuration: Configuration) -> PoolSecurity:
+    """Return the security of a log's pool, with its first signing key. Raise `ToolError` if the log belongs to another
+    user, `LogError` if it cannot be read."""
+    from ...domain.state.pool_settings import UID_DOMAIN
+    from ..runtime.queries import Queries
+    from ..security.pool_security import pool_security
+    from ..stores.log_paths import log_paths
+
+    with Queries(url) as queries:
+        uid_domain = queries.views.pool().settings[UID_DOMAIN]
+    base = log_paths(url).base
+    owner = base.stat().st_uid if base.exists() else os.geteuid()
+    if owner != os.geteuid():
+        raise ToolError(f"poolbook: the log's tokens belong to {user_name(owner)}; run this command as that user")
+    security = pool_security(base, uid_domain, configuration)
+    security.create_first_key()
+    return security
+
+
+def loaded(files: Sequence[str] = ()) -> Configuration:
+    from ..runtime.configuration import load
+
+    return load(files)
+
+
+def tokens_folder(configuration: Configuration) -> Path:
+    """Return this user's directory of tokens: SEC_TOKEN_DIRECTORY, or ~/.condor/tokens.d."""
+    return Path(configuration.get("SEC_TOKEN_DIRECTORY") or Path.home() / ".condor" / "tokens.d")
+
+
+def write_token(text: str, path: Path) -> None:
+    """Write a token to a file that only this user can read. Raise `ToolError` with HTCondor's message on failure."""
+    from ..security.private_files import write_private
+
+    try:
+        write_private(path, f"{text}\n".encode())
+    except OSError as error:
+        raise ToolError(f"Cannot write token to {path}: {error.strerror} (errno={error.errno})") from None
+
+
+def token_path(arguments: Arguments, configuration: Configuration) -> Path | None:
+    """Return the file that -token or -file names, or None without these options. Raise `ToolError` if the name of
+    -token is a path."""
+    from ..security.private_files import make_private_folder
+
+    option = arguments.last("token", "file")
+    if option is None or option.name == "file":
+        return None if option is None else Path(option.values[0])
+    folder, (name,) = tokens_folder(configuration), option.values
+    if name != os.path.basename(name) or name in ("", ".", ".."):
+        raise ToolError("Token name isn't a plain filename")
+    make_private_folder(folder)
+    return folder / name
+
+
+def requested_token(
+    security: PoolSecurity, client: str, identity: str, levels: Sequence[str], lifetime: int | None
+) -> str:
+    """Request a token, print the request's id, and return the token when the request is approved.
+
+    :raises RequestError: the request is not possible, or has expired
+    """
+    new, secret = security.request(
+        client, identity, f"{user_name()}@{host_name()}", "127.0.0.1", levels, lifetime, time.time()
+    )
+    if not new.approved_by:
+        print(f"Token request enqueued.  Ask an administrator to please approve request {new.id}.", flush=True)
+    while not (text := security.collect(new.id, client, secret, time.time())):
+        time.sleep(POLL)
+    return text
+
+
+def client_id() -> str:
+    return f"{host_name().partition('.')[0]}-{secrets.randbelow(100_000)}"
+
+
+def _security(arguments: Arguments) -> PoolSecurity:
+    return security_of(selected_log(arguments), loaded(arguments.values("config")))
+
+
+def _print_token(arguments: Arguments, text: str) -> int:
+    path = token_path(arguments, loaded(arguments.values("config")))
+    if path is not None:
+        write_token(text, path)
+        print(f"The token was written to {path}", file=sys.stderr)
+    elif arguments.has("json"):
+        print(json.dumps({"token": text}))
+    else:
+        print(text)
+    return 0
+
+
+def _create(arguments: Arguments, _: Sequence[str]) -> int:
+    if not arguments.has("identity"):
+        raise UsageError("poolbook token create: specify the token's holder with -identity user@domain")
+    security, lifetime = _security(arguments), last_number(COMMAND, arguments, "lifetime")
+    identity, levels = arguments.value("identity"), arguments.values("authz")
+    _check_levels(levels)
+    try:
+        text = security.issue(identity, time.time(), levels, lifetime, arguments.value("key"))
+    except ValueError as error:
+        raise UsageError(f"poolbook token create: {error}") from None
+    return _print_token(arguments, text)
+
+
+def _check_levels(levels: Sequence[str]) -> None:
+    from ..security.authorization import LEVELS
+
+    if unknown_levels := [level for level in levels if level not in LEVELS]:
+        text = f"{unknown_levels[0]!r} is not an authorization level; use one of {', '.join(LEVELS)}"
+        raise UsageError(f"poolbook token -authz: {text}")
+
+
+def _list(arguments: Arguments, _: Sequence[str]) -> int:
+    issued, now = _security(arguments).store.issued(), time.time()
+    if arguments.has("json"):
+        print(json.dumps([{**each._asdict(), "state": _state(each, now)} for each in issued], indent=2))
+        return 0
+    rows = [
+        (each.id, as_one_line(each.identity), each.levels or "all", each.key, _time(each.at), _time(each.expires),
+         _state(each, now))
+        for each in issued
+    ]  # fmt: skip
+    print(*text_table(("ID", "IDENTITY", "LEVELS", "KEY", "CREATED", "EXPIRES", "STATE"), rows), sep="\n")
+    return 0
+
+
+def _time(seconds: int | None) -> str:
+    return "never" if seconds is None else time.strftime(_TIME, time.localtime(seconds))
+
+
+def _state(issued: IssuedToken, now: float) -> str:
+    return (
+        "revoked" if issued.revoked else "expired" if issued.expires is not None and issued.expires < now else "valid"
+    )
+
+
+def _revoke(arguments: Arguments, ids: Sequence[str]) -> int:
+    if not ids:
+        raise UsageError("poolbook token revoke: specify the ids of tokens; `poolbook token list` shows them")
+    store = _security(arguments).store
+    known_ids = {each.id for each in store.issued()}
+    for id in ids:
+        store.revoke(id, time.time())
+        note = "" if id in known_ids else "; this pool has no record that it created it"
+        print(f"The token {as_one_line(id)} is revoked{note}.")
+    return 0
+
+
+def _request(arguments: Arguments, _: Sequence[str]) -> int:
+    _check_levels(arguments.values("authz"))
+    security, lifetime = _security(arguments), last_number(COMMAND, arguments, "lifetime")
+    identity, levels = arguments.value("identity"), arguments.values("authz")
+    return _print_token(arguments, requested_token(security, client_id(), identity, levels, lifetime))
+
+
+def _requests(arguments: Arguments, _: Sequence[str]) -> int:
+    pending = _security(arguments).store.pending(time.time())
+    if arguments.has("json"):
+        print(json.dumps([each._asdict() for each in pending], indent=2))
+        return 0
+    headings = ("ID", "IDENTITY", "LEVELS", "CLIENT", "ADDRESS", "REQUESTER", "REQUESTED")
+    print(*text_table(headings, map(_cells, pending)), sep="\n")
+    return 0
+
+
+def _cells(request: TokenRequest) -> list[str]:
+    cells = (request.id, request.identity, request.levels or "all", request.client, request.address, request.requester)
+    return [*map(as_one_line, cells), _time(request.at)]
+
+
+def _approve(arguments: Arguments, ids: Sequence[str]) -> int:
+    if bool(ids) == arguments.has("netblock"):
+        raise UsageError("poolbook token approve: specify either the ids of requests, or a network with -netblock")
+    store, now = _security(arguments).store, time.time()
+    if netblock := arguments.value("netblock"):
+        lifetime = last_number(COMMAND, arguments, "lifetime", least=1)
+        store.approve_network(netblock, 3600 if lifetime is None else lifetime, user_name(), now)
+        print(f"Requests of daemons in {netblock} are approved for {3600 if lifetime is None else lifetime} s.")
+    for id in ids:
+        requests = store.pending(now, id)
+        if not requests:
+            command = f"`poolbook token requests{log_option(selected_log(arguments))}`"
+            raise ToolError(f"poolbook token approve: no request {as_one_line(id)} waits for approval; see {command}")
+        store.approve(id, requests[0].client, user_name(), now)
+        print(f"Request {id} approved: {as_one_line(requests[0].identity)}, {requests[0].levels or 'all levels'}.")
+    return 0
+
+
+_ACTIONS: Final[dict[str, Callable[[Arguments, Sequence[str]], int]]] = {
+    "create": _create, "list": _list, "revoke": _revoke, "request": _request, "requests": _requests,
+    "approve": _approve,
+}  # fmt: skip

@@ -1,0 +1,226 @@
+"""condor_token_create, condor_token_list and condor_token_request with its variants, in HTCondor's format.
+
+They act on the log that POOLBOOK_LOG names, and only for its owner. Source: HTCondor's token_*.cpp, and the output of
+its tools."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from ..condor_tools.options import Arguments, ToolError
+from ..condor_tools.terminal import as_one_line
+from ..condor_tools.tool_options import Tool, ToolEnded, parse_tool_arguments, tool
+from ..machine.host import user_name
+from .common import pool_log
+from .token_commands import client_id, loaded, requested_token, security_of, token_path, tokens_folder, write_token
+
+if TYPE_CHECKING:
+    from ...domain.classad import ClassAd
+    from ..security.pool_security import PoolSecurity
+    from ..security.token_store import TokenRequest
+
+CREATE, LIST, REQUEST, REQUESTS, APPROVE, AUTO_APPROVE = map(tool, (
+    "token_create", "token_list", "token_request", "token_request_list", "token_request_approve",
+    "token_request_auto_approve",
+))  # fmt: skip
+_DAEMONS: Final = ("collector", "schedd", "startd", "master", "negotiator")
+_KEY_ERROR_CODE: Final = 2  #: the exit code of condor_token_create if the signing key cannot be used
+
+
+def create(argv: Sequence[str]) -> int:
+    if len(argv) < 2:
+        raise CREATE.usage_error("{usage}")
+    arguments = _parse(CREATE, argv)
+    lifetime, security = _lifetime(CREATE, arguments), _security(arguments)
+    from ..security.tokens import SigningKeyError
+
+    try:
+        identity, levels = arguments.value("identity"), arguments.values("authz")
+        text = security.issue(identity, time.time(), levels, lifetime, arguments.value("key"))
+    except (SigningKeyError, ValueError) as error:
+        reason = getattr(error, "tool", "") or f"TOKEN:1:{error}"
+        raise ToolEnded(_KEY_ERROR_CODE, f"Failed to generate a token.\n{reason}\n") from None
+    return _put(arguments, text)
+
+
+def list_tokens(argv: Sequence[str]) -> int:
+    arguments = _parse(LIST, argv)
+    configuration = loaded()
+    if arguments.has("file"):
+        files = [Path(arguments.value("file"))]
+    else:
+        folder = Path(arguments.value("dir") or tokens_folder(configuration))
+        excluded = re.compile(configuration.get("LOCAL_CONFIG_DIR_EXCLUDE_REGEXP") or r"$^")
+        names = sorted(os.listdir(folder)) if folder.is_dir() else []
+        files = [folder / name for name in names if not excluded.search(name) and not (folder / name).is_dir()]
+    for file in files:
+        for header, payload in _parts(file):
+            print(f"Header: {header} Payload: {payload} File: {as_one_line(str(file))}")
+    return 0
+
+
+def _parts(file: Path) -> Iterator[tuple[str, str]]:
+    """Yield the header and the payload of each token in a file, without its signature."""
+    from ..security.private_files import LONGEST
+    from ..security.tokens import TokenRejected, claims_of
+
+    try:
+        with open(file, "rb") as stream:
+            lines = stream.read(LONGEST).decode(errors="replace").splitlines()
+    except OSError:
+        return
+    for line in map(str.strip, lines):
+        try:
+            claims_of(line)
+        except TokenRejected:
+            continue
+        header, payload, _ = line.split(".")
+        yield _decoded(header), _decoded(payload)
+
+
+def _decoded(part: str) -> str:
+    return as_one_line(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode(errors="replace"))
+
+
+def request(argv: Sequence[str]) -> int:
+    arguments = _parse(REQUEST, argv)
+    lifetime, security = _lifetime(REQUEST, arguments), _security(arguments)
+    from ...domain.errors import PoolbookError
+
+    try:
+        levels = arguments.values("authz")
+        text = requested_token(security, client_id(), arguments.value("identity"), levels, lifetime)
+    except PoolbookError as error:
+        raise ToolEnded(1, f"Failed to request a new token: {error}\n") from None
+    return _put(arguments, text)
+
+
+def request_list(argv: Sequence[str]) -> int:
+    arguments = _parse(REQUESTS, argv)
+    id = arguments.value("reqid")
+    requests = _pending(_security(arguments), id)
+    if id and not requests:
+        raise ToolEnded(1, f"Remote daemon did not provide information for request ID {as_one_line(id)}.\n")
+    if not requests:
+        sys.stderr.write("Remote daemon reports no requests pending.\n")
+        return 0
+    from ..condor_tools.formats import whole_ads
+
+    form = "json" if arguments.has("json") else "long"
+    sys.stdout.writelines(whole_ads(form, map(_request_ad, requests), sorted(_request_ad(requests[0]), key=str.lower)))
+    return 0
+
+
+def _pending(security: PoolSecurity, id: str) -> list[TokenRequest]:
+    if id and not re.fullmatch(r"[0-9]+", id, re.ASCII):
+        text = (
+            f"Failed to locate request corresponding to ID {as_one_line(id)}: DAEMON:2:Unable to convert request ID to"
+        )
+        raise ToolEnded(1, f"{text} integer.\n")
+    return security.store.pending(time.time(), id)
+
+
+def _request_ad(request: TokenRequest) -> ClassAd:
+    from ...domain.classad import ClassAd
+
+    values = {
+        "RequestId": request.id, "ClientId": request.client, "AuthenticatedIdentity": request.requester,
+        "RequestedIdentity": request.identity, "PeerLocation": request.address,
+        "LimitAuthorization": request.levels or None, "TokenLifetime": request.lifetime,
+    }  # fmt: skip
+    return ClassAd({name: value for name, value in values.items() if value is not None})
+
+
+def request_approve(argv: Sequence[str]) -> int:
+    arguments = _parse(APPROVE, argv)
+    id, security = arguments.value("reqid"), _security(arguments)
+    requests = _pending(security, id)
+    if not requests:
+        text = f"did not provide information for request ID {as_one_line(id)}" if id else "has no request to approve"
+        raise ToolEnded(1, f"Remote daemon {text}.\n")
+    from ..security.token_store import RequestError
+
+    for each in requests:
+        print(f"Request contents:\n{_request_ad(each).to_old()}\nTo approve, please type 'yes'", flush=True)
+        if sys.stdin.readline().rstrip("\n") != "yes":
+            raise ToolEnded(1, "Request was NOT approved.\n")
+        try:
+            security.store.approve(each.id, each.client, user_name(), time.time())
+        except RequestError as error:
+            raise ToolEnded(1, f"Failed to approve token request: {error}\n") from None
+        print(f"Request {each.id} approved successfully.")
+    return 0
+
+
+def request_auto_approve(argv: Sequence[str]) -> int:
+    arguments = _parse(AUTO_APPROVE, argv)
+    lifetime, netblock = _lifetime(AUTO_APPROVE, arguments), arguments.value("netblock")
+    if not netblock:
+        name = "condor_token_request_auto_approve"
+        text = f"{name}: -netblock argument is required.\nExample: {name} -netblock 192.168.0.0/24\n"
+        raise ToolEnded(1, text)
+    store = _security(arguments).store
+    from ..security.token_store import LONGEST_RULE, RequestError
+
+    seconds = LONGEST_RULE if lifetime is None and not arguments.has("lifetime") else lifetime or 0
+    try:
+        store.approve_network(netblock, seconds, user_name(), time.time())
+    except RequestError as error:
+        raise ToolEnded(1, f"Failed to create new auto-approval rule: DAEMON:2:{error}\n") from None
+    hours = f"lifetime of {seconds / 3600:.2f} hours"
+    print(f"Successfully installed auto-approval rule for netblock {as_one_line(netblock)} with {hours}", flush=True)
+    _print_remaining(store.pending(time.time()))
+    return 0
+
+
+def _print_remaining(requests: Sequence[TokenRequest]) -> None:
+    if not requests:
+        sys.stderr.write("Remote daemon reports no un-approved requests pending.\n")
+        return
+    line = "=" * 50
+    print("The following requests remain after auto-approval rule was installed:", line, sep="\n")
+    print(*(_request_ad(each).to_old() for each in requests), line, sep="\n")
+    print("To approve these requests, please run condor_token_request_approve manually.")
+
+
+def _parse(tool: Tool, argv: Sequence[str]) -> Arguments:
+    arguments = parse_tool_arguments(tool, argv)
+    if arguments.words:
+        raise tool.usage_error(tool.unknown, option=arguments.words[0])
+    daemon = arguments.value("type", "collector")
+    if daemon.lower() not in _DAEMONS:
+        raise tool.usage_error(f"ERROR: unrecognized daemon type: {as_one_line(daemon)}\n{{usage}}")
+    return arguments
+
+
+def _security(arguments: Arguments) -> PoolSecurity:
+    url = pool_log(arguments, "ERROR: couldn't locate daemon {name}!\n", "ERROR: unknown host {name}\n")
+    return security_of(url, loaded())
+
+
+def _lifetime(tool: Tool, arguments: Arguments) -> int | None:
+    """Return the lifetime in seconds; None if it is not limited. Like C's strtol, ignore text after the number."""
+    text = arguments.value("lifetime", "-1")
+    number = re.match(r"\s*[+-]?[0-9]{1,18}", text, re.ASCII)
+    if number is None:
+        raise ToolEnded(1, f"condor_{tool.name}: Invalid argument for -lifetime: {as_one_line(text)}.\n")
+    return int(number[0]) if int(number[0]) >= 0 else None
+
+
+def _put(arguments: Arguments, text: str) -> int:
+    try:
+        path = token_path(arguments, loaded())
+        if path is None:
+            print(text)
+        else:
+            write_token(text, path)
+    except ToolError as error:
+        raise ToolEnded(1, f"{error}\n") from None
+    return 0
