@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from threading import RLock
 
 from ..security.private_files import make_private_folder, write_private
 from .credentials import BrokerKeys
@@ -41,6 +42,7 @@ class Broker:
         self._lock_path, self._pid_path = folder / "nats-server.lock", folder / "nats-server.pid"
         self.log_path = folder / "nats-server.log"
         self._child = 0
+        self._lock = RLock()  #: threads call one after another
 
     def ensure_running(self, timeout: float = 10.0) -> None:
         """Start the server unless it runs. If its configuration has changed (a role's token was revoked, or there is
@@ -49,31 +51,33 @@ class Broker:
 
         :raises OSError: the server does not start, or rejects the configuration
         """
-        make_private_folder(self._folder)
-        deadline = time.monotonic() + timeout
-        config = self._config()
-        loaded = self._loaded_path.read_text() if self._loaded_path.exists() else ""
-        if _first_line(loaded) != _first_line(config):
-            self.stop()
-        write_private(self._config_path, config.encode())
-        if not self._is_running():
-            self._start()
-            self._wait_until(self._is_listening, deadline)
-        elif loaded != config:
-            self._wait_until(self._is_listening, deadline)
-            self._reload(deadline)
-        if loaded != config:  # after the server has loaded it, so that a crash before repeats that
-            write_private(self._loaded_path, config.encode())
-        for path in sorted(self._folder.glob(f"{self.log_path.name}.*"))[:-_KEPT_LOGS]:
-            path.unlink()
+        with self._lock:
+            make_private_folder(self._folder)
+            deadline = time.monotonic() + timeout
+            config = self._config()
+            loaded = self._loaded_path.read_text() if self._loaded_path.exists() else ""
+            if _first_line(loaded) != _first_line(config):
+                self.stop()
+            write_private(self._config_path, config.encode())
+            if not self._is_running():
+                self._start()
+                self._wait_until(self._is_listening, deadline)
+            elif loaded != config:
+                self._wait_until(self._is_listening, deadline)
+                self._reload(deadline)
+            if loaded != config:  # after the server has loaded it, so that a crash before repeats that
+                write_private(self._loaded_path, config.encode())
+            for path in sorted(self._folder.glob(f"{self.log_path.name}.*"))[:-_KEPT_LOGS]:
+                path.unlink()
 
     def stop(self) -> None:
         """End the server, if it runs."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            with suppress(OSError):  # it has ended, or takes longer
-                self._wait_until(self._is_listening, time.monotonic() + _STOPPING_S)
-                self._signal(number)
-                self._wait_until(lambda: False, time.monotonic() + _STOPPING_S)
+        with self._lock:
+            for number in (signal.SIGTERM, signal.SIGKILL):
+                with suppress(OSError):  # it has ended, or takes longer
+                    self._wait_until(self._is_listening, time.monotonic() + _STOPPING_S)
+                    self._signal(number)
+                    self._wait_until(lambda: False, time.monotonic() + _STOPPING_S)
 
     def _config(self) -> str:
         """Return the server's configuration. NATS's format includes JSON, apart from the comments."""

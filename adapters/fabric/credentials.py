@@ -13,6 +13,7 @@ import json
 import os
 import re
 from pathlib import Path
+from threading import Lock
 from typing import Any, NamedTuple
 
 import nkeys
@@ -21,6 +22,7 @@ from ..security.private_files import make_private_folder, read_private, write_pr
 from .subjects import check_peer, subjects_from, subjects_to
 
 LIFETIME_S = 24 * 3600  #: seconds for which a token is valid, unless the caller names another time
+_MOST_KEYS = 200  #: keys of a role with valid tokens: each must be remembered, so that it can be revoked
 _PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}")
 _CREDENTIALS = re.compile(r"-+BEGIN NATS USER JWT-+\s+(\S+)\s+-+END.*?-+BEGIN USER NKEY SEED-+\s+(\S+)\s+-+END", re.S)
 
@@ -85,6 +87,7 @@ class BrokerKeys:
         :raises PrivateFileError: other users have access to the directory or to a key
         """
         make_private_folder(folder)
+        self._lock = Lock()  # threads may issue tokens at once, and none of their keys may be forgotten
         self._users, self._revocations_path = folder / "users", folder / "revocations.json"
         make_private_folder(self._users)
         self._operator = _load_key(folder / "operator.seed", nkeys.PREFIX_BYTE_OPERATOR)
@@ -96,13 +99,17 @@ class BrokerKeys:
         """Return a token for the role called `peer`, valid for `lifetime` seconds. It permits the role to receive its
         own datagrams, and to send in its own name to the roles that it works with.
 
-        :raises ValueError: `peer` is not the name of a role, or `public_key` is not the public key of a user
+        :raises ValueError: `peer` is not the name of a role; `public_key` is not the public key of a user; or the role
+            has had too many other keys within the lifetime of their tokens
         """
         check_peer(peer)
         _check_public_key(public_key)
         expires = int(now) + lifetime
-        keys = self._keys_of(peer, now) | {public_key: expires}
-        write_private(self._user_path(peer), json.dumps(keys).encode())  # before the token can be used
+        with self._lock:
+            keys = self._keys_of(peer, now) | {public_key: expires}
+            if len(keys) > _MOST_KEYS:
+                raise ValueError(f"{peer} has {_MOST_KEYS} keys with valid tokens; use one of them, or revoke them")
+            write_private(self._user_path(peer), json.dumps(keys).encode())  # before the token can be used
         permissions = {
             "type": "user",
             "version": 2,
@@ -121,9 +128,10 @@ class BrokerKeys:
     def revoke(self, peer: str, now: float) -> None:
         """Revoke all tokens that a role has received until now. This has effect once the broker has loaded its new
         configuration (`Broker.ensure_running`). The role may receive another token later."""
-        revocations = self._revocations(now) | {key: [int(now), end] for key, end in self._keys_of(peer, now).items()}
-        write_private(self._revocations_path, json.dumps(revocations).encode())
-        self._user_path(peer).unlink(missing_ok=True)
+        with self._lock:
+            revoked = {key: [int(now), end] for key, end in self._keys_of(peer, now).items()}
+            write_private(self._revocations_path, json.dumps(self._revocations(now) | revoked).encode())
+            self._user_path(peer).unlink(missing_ok=True)
 
     def broker_settings(self, now: float) -> dict[str, Any]:
         """Return the settings with which a NATS server trusts the tokens, and no revoked ones."""

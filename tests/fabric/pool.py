@@ -81,11 +81,3 @@ def receive(carrier: Carrier, count: int = 1) -> list[tuple[str, bytes]]:
         assert select.select([carrier.fileno()], [], [], max(0, end - time.monotonic()))[0], datagrams[-3:]
         datagrams += carrier.receive()
     return datagrams
-
-
-def receive_until_silent(carrier: Carrier) -> list[tuple[str, bytes]]:
-    """Return the next datagrams, until none arrives for half a second."""
-    datagrams = receive(carrier)
-    while select.select([carrier.fileno()], [], [], 0.5)[0]:
-        datagrams += carrier.receive()
-    return datagrams

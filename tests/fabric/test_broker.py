@@ -7,14 +7,16 @@ import signal
 import socket
 import ssl
 import stat
+import sysconfig
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from poolbook.adapters.fabric import nats_carrier, nats_link
-from poolbook.adapters.fabric.broker import Broker
+from poolbook.adapters.fabric.broker import Broker, server_program
 from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 
 from ..children import exit_code
@@ -65,6 +67,13 @@ def test_a_restarted_manager_finds_the_broker_of_its_predecessor(pool: BrokerPoo
     assert not Path(f"/proc/{server}").exists() or "Z" in Path(f"/proc/{server}/stat").read_text()
 
 
+def test_threads_that_start_the_broker_at_once_start_one_server(pool: BrokerPool) -> None:
+    pool.broker.stop()
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(pool.broker.ensure_running, [PATIENCE] * 4)) == [None] * 4
+    assert pool.broker.log_path.read_text().count("Server is ready") == 2  # one before
+
+
 def test_a_silent_broker_counts_as_lost(pool: BrokerPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nats_carrier, "_CHECK_INTERVAL_S", 0.1)
     manager, point = pool.join("manager"), pool.join("execution-point/ep1")
@@ -103,6 +112,18 @@ def test_a_new_certificate_is_loaded_without_a_restart(pool: BrokerPool) -> None
     pool.broker.ensure_running(PATIENCE)
     assert served_certificate(pool) != certificate
     assert pool.server_pid == server and point.is_connected
+
+
+def test_without_a_server_on_path_the_one_of_the_package_is_used(
+    pool: BrokerPool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    pool.broker.stop()
+    pool.broker.ensure_running(PATIENCE)
+    program = os.readlink(f"/proc/{pool.server_pid}/exe")
+    assert program == os.path.realpath(server_program())
+    assert Path(program).parent == Path(sysconfig.get_path("scripts")).resolve()
+    exchange(pool.join("execution-point/ep1"), pool.join("manager"), "manager")
 
 
 def test_a_changed_address_restarts_the_broker(pool: BrokerPool) -> None:

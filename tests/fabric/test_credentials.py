@@ -8,6 +8,7 @@ import re
 import socket
 import ssl
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Thread
 
@@ -230,6 +231,53 @@ def test_a_damaged_public_key_gets_no_token(tmp_path: Path) -> None:
         keys.issue("manager", damaged, 0)
     with pytest.raises(ValueError, match="is not the public key of a NATS user"):
         keys.issue("manager", "A" + public[1:], 0)
+
+
+def test_a_role_has_a_limited_number_of_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials_module, "_MOST_KEYS", 3)
+    keys = BrokerKeys(tmp_path / "keys")
+    users = [UserKey.create().public for _ in range(4)]
+    for user in (*users[:-1], users[0]):
+        keys.issue(EP1, user, now=1000, lifetime=100)
+    with pytest.raises(ValueError, match="has 3 keys with valid tokens"):
+        keys.issue(EP1, users[-1], now=1099)
+    keys.issue(EP2, users[-1], now=1099)
+    keys.issue(EP1, users[-1], now=1100)
+
+
+def test_keys_that_threads_register_at_once_are_all_revoked(tmp_path: Path) -> None:
+    keys, users = BrokerKeys(tmp_path / "keys"), [UserKey.create().public for _ in range(20)]
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda user: keys.issue(EP1, user, 1000), users))
+    keys.revoke(EP1, 1000)
+    settings = keys.broker_settings(1000)
+    claims = [credentials_module._claims(token) for token in settings["resolver_preload"].values()]
+    assert sorted(claims[0]["nats"]["revocations"]) == sorted(users)
+
+
+def test_revocations_are_forgotten_after_the_last_token_has_expired(tmp_path: Path) -> None:
+    keys = BrokerKeys(tmp_path / "keys")
+    before = keys.broker_settings(1000)
+    keys.issue(EP1, UserKey.create().public, now=1000, lifetime=100)
+    assert keys.broker_settings(1000) == before
+    keys.revoke(EP1, 1050)
+    keys.revoke(EP2, 1050)  # has no tokens
+    assert BrokerKeys(tmp_path / "keys").broker_settings(1099) != before
+    assert keys.broker_settings(1100) == before
+
+
+def test_headers_and_reply_subjects_of_other_clients_do_not_disturb(shared_pool: BrokerPool) -> None:
+    manager = shared_pool.join("manager")
+
+    async def send() -> None:
+        context = ssl.create_default_context(cafile=shared_pool.authority.certificate_path)
+        client = await nats.connect(shared_pool.url, tls=context, user_credentials=shared_pool.credentials(EP1))
+        await client.publish(subject("manager", EP1), b"data", reply="x.y", headers={"a": "b"})
+        await client.flush()
+        await client.close()
+
+    asyncio.run(send())
+    assert receive(manager) == [(EP1, b"data")]
 
 
 def test_keys_are_created_once_and_kept_private(tmp_path: Path) -> None:
