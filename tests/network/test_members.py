@@ -57,6 +57,7 @@ while True:
 class Pool(NamedTuple):
     network: Network
     manager: Machine
+    invitation: list[str]  #: the URL and the token with which roles join
     members: dict[str, Daemon]  #: the program on each machine that has joined
 
 
@@ -64,15 +65,15 @@ class Pool(NamedTuple):
 def joined(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pool]:
     with Network(tmp_path_factory.mktemp("network")) as network:
         manager = network.machine("cm1")
-        url, token = start_manager(manager)
+        invitation = start_manager(manager)
         members = {}
         for role, machine in (
             ("access-point", network.machine("ap1")),
             ("execution-point", network.machine("ep1", behind_nat=True)),
         ):
-            program = [sys.executable, "-c", MEMBER, url, token, role, machine.name]
+            program = [sys.executable, "-c", MEMBER, *invitation, role, machine.name]
             members[machine.name] = machine.start(program, "member")
-        yield Pool(network, manager, members)
+        yield Pool(network, manager, invitation, members)
 
 
 @pytest.fixture
@@ -136,6 +137,16 @@ def test_answers_arrive_over_a_slow_link_that_loses_packets(pool: Pool) -> None:
     pool.network.slow(pool.network.machines["ep1"], bytes_per_second=50_000, delay=0.05, jitter=0.02, loss=0.05)
     for _ in range(3):
         wait_for_answers(pool.members["ep1"])
+
+
+def test_a_role_with_a_wrong_clock_is_rejected_with_the_reason(pool: Pool) -> None:
+    machine = pool.network.machine("ep2", movable_clock=True)
+    for offset, direction in ((-7200, "behind"), (7200, "ahead")):
+        machine.set_clock(offset)
+        program = [sys.executable, "-c", MEMBER, *pool.invitation, "execution-point", machine.name]
+        result = machine.run(program, check=False)
+        assert "JoinError" in result.stderr and direction in result.stderr
+    machine.power_off()
 
 
 def test_roles_connect_again_to_a_manager_that_lost_power(pool: Pool) -> None:
