@@ -76,13 +76,11 @@ class RecordedPool:
         options = ["-log", _LOG, "-config", f"{_FOLDER}/pool.conf"]
         role = _ROLES[machine.name[:2]]
         if role == "manager":
-            command = ["serve", "-role", role, "-listen", "0.0.0.0:9618", *options]
+            command = ["serve", "-role", role, "-listen", "0.0.0.0:9618", "-dialect", "htcondor-25", *options]
         else:
             command = ["join", URL, self._token(machine), "-role", role, *options]
         if role == "access-point":
             command.append("-users")
-        if role == "execution-point":
-            command += ["-dialect", "htcondor-25"]
         self._daemons[machine.name] = machine.start([POOLBOOK, *command])
 
     def _token(self, machine: Machine) -> str:
@@ -91,7 +89,7 @@ class RecordedPool:
         if not path.exists():
             manager = self.network.machines["cm1"]
             wait_until(lambda: bool(self._run(manager, "status", "-total", check=False)), self._texts)
-            path.write_text(self._run(manager, "token", "create", "-identity", f"{machine.name}@poola.example").strip())
+            path.write_text(self._run(manager, "token", "create", "-identity", "condor@poola.example").strip())
         return path.read_text()
 
     def submit(self, machine: Machine, text: str) -> None:
