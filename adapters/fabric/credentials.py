@@ -85,6 +85,7 @@ class BrokerKeys:
         """Load the keys, or create them.
 
         :raises PrivateFileError: other users have access to the directory or to a key
+        :raises ValueError: the file of a key is damaged
         """
         make_private_folder(folder)
         self._lock = Lock()  # threads may issue tokens at once, and none of their keys may be forgotten
@@ -173,10 +174,15 @@ def _create_key(kind: int) -> nkeys.KeyPair:
 def _load_key(path: Path, kind: int) -> nkeys.KeyPair:
     if not path.exists():
         write_private(path, _create_key(kind).seed, replace=False)
-    pair = nkeys.from_seed(read_private(path).strip())
-    if nkeys.decode_seed(pair.seed)[0] != kind:
-        raise ValueError(f"{path} contains the seed of another kind of key; remove it, or restore it from a copy")
-    return pair
+    seed = read_private(path).strip()
+    try:
+        actual_kind, raw = nkeys.decode_seed(seed)
+        if actual_kind != kind or nkeys.encode_seed(raw[:32], kind) != seed:  # compares the checksum, too
+            raise ValueError("it is another kind of key, or its checksum is wrong")
+        return nkeys.from_seed(seed)
+    except (nkeys.NkeysError, IndexError, ValueError) as error:
+        message = f"{path} is damaged ({error}): restore it from a copy, or remove it, so that all roles get new tokens"
+        raise ValueError(message) from None
 
 
 def _public(pair: nkeys.KeyPair) -> str:

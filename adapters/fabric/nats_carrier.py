@@ -27,6 +27,7 @@ _OVERHEAD = 256  #: bytes of memory that an unsent datagram takes in addition to
 _BATCH = 256 << 10  #: bytes that are written at a time
 _CHECK_INTERVAL_S = 10.0  #: how often the connection is checked
 _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0  #: between attempts to connect
+_LAST_SENDING_S = 1.0  #: how long a carrier that is being closed may take to send what waits
 _CLOSING_S = 5.0  #: how long to wait for the thread
 
 
@@ -59,7 +60,9 @@ class NatsCarrier:
         """Return once the broker has confirmed that this role receives its datagrams. Raise `TimeoutError` after
         `timeout` seconds; the message has the last problem."""
         if not self._ready.wait(timeout):
-            raise TimeoutError(f"no broker has accepted {self._name} within {timeout:g} s: {self.problem}")
+            raise TimeoutError(
+                f"no broker has accepted {self._name} within {timeout:g} s: {self.problem or 'no answer'}"
+            )
 
     @property
     def is_connected(self) -> bool:
@@ -98,12 +101,17 @@ class NatsCarrier:
             runner.run(self._keep_connected())
 
     def _stop(self) -> None:
+        """Send what waits, and end the thread."""
+        self._send_waiting()
+        self._loop.call_later(0 if self._link is None else _LAST_SENDING_S, self._cancel)
+
+    def _cancel(self) -> None:
         for task in asyncio.all_tasks(self._loop):
             task.cancel()
 
     async def _keep_connected(self) -> None:
         pause = _SHORTEST_PAUSE_S
-        while True:
+        while not self._is_closed:
             url, started = next(self._urls), self._loop.time()
             try:
                 await self._serve(url)
@@ -111,7 +119,8 @@ class NatsCarrier:
                 self.problem = f"{url}: {error}" if str(error) else f"{url}: {type(error).__name__}"
             if self._loop.time() - started > 2 * _LONGEST_PAUSE_S:
                 pause = _SHORTEST_PAUSE_S
-            await asyncio.sleep(pause * random.uniform(0.5, 1))
+            if not self._is_closed:
+                await asyncio.sleep(pause * random.uniform(0.5, 1))
             pause = min(2 * pause, _LONGEST_PAUSE_S)
 
     async def _serve(self, url: str) -> None:
@@ -142,7 +151,9 @@ class NatsCarrier:
                     batch.append(self._unsent.popleft())
                     size += len(batch[-1][1]) + _OVERHEAD
                 self._unsent_bytes -= size
-                if not batch:
-                    self._will_send = False
-                    return
+                self._will_send = bool(batch)
+            if not batch:
+                if self._is_closed:
+                    self._link.close()
+                return
             self._link.publish(batch)

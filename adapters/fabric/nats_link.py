@@ -82,7 +82,7 @@ class NatsLink(asyncio.Protocol):
 
     @property
     def accepts_data(self) -> bool:
-        return self._transport is not None and not self._is_paused and not self.lost.done()
+        return self._transport is not None and not (self._is_paused or self._transport.is_closing())
 
     def publish(self, datagrams: list[tuple[str, bytes]]) -> None:
         """Send messages; each has a subject and data."""
@@ -91,6 +91,11 @@ class NatsLink(asyncio.Protocol):
             part for subject, data in datagrams for part in (f"PUB {subject} {len(data)}\r\n".encode(), data, b"\r\n")
         )
         self._transport.write(b"".join(parts))
+
+    def close(self) -> None:
+        """Close the connection after what was written has been sent."""
+        if self._transport is not None:
+            self._transport.close()
 
     def abort(self) -> None:
         """Close the connection at once."""

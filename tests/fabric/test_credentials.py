@@ -287,3 +287,15 @@ def test_keys_are_created_once_and_kept_private(tmp_path: Path) -> None:
     (tmp_path / "keys/account.seed").chmod(0o644)
     with pytest.raises(PrivateFileError, match="other users have access"):
         BrokerKeys(tmp_path / "keys")
+
+
+@pytest.mark.parametrize("change", ["", "x", "account", "flip"])
+def test_a_damaged_key_is_an_error_that_names_the_fix(tmp_path: Path, change: str) -> None:
+    BrokerKeys(tmp_path / "keys")
+    path = tmp_path / "keys/operator.seed"
+    seed = path.read_text()
+    other = (tmp_path / "keys/account.seed").read_text()
+    flipped = seed[:30] + ("A" if seed[30] != "A" else "B") + seed[31:]
+    path.write_text({"account": other, "flip": flipped}.get(change, change))
+    with pytest.raises(ValueError, match=r"operator.seed is damaged .* restore it from a copy, or remove it"):
+        BrokerKeys(tmp_path / "keys")

@@ -85,3 +85,11 @@ def test_a_closed_carrier_does_nothing(shared_pool: BrokerPool) -> None:
     carrier.close()
     carrier.send("manager", b"lost")
     assert carrier.receive() == [] and not carrier.is_connected
+
+
+def test_what_is_sent_before_a_close_arrives(shared_pool: BrokerPool) -> None:
+    manager, point = shared_pool.join("manager"), shared_pool.join("execution-point/leaving")
+    for number in range(10):
+        point.send("manager", bytes([number]) * 500_000)
+    point.close()
+    assert [data[0] for _, data in receive(manager, 10)] == list(range(10))
