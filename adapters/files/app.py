@@ -129,7 +129,7 @@ class _FilesApp:
     async def begin_outputs(self, request: Request) -> Response:
         offer = self._offer(request)
         body = bytearray()
-        async for data in _body(request):
+        async for data in body_of(request):
             body += data
             if len(body) > _LARGEST_LIST:
                 raise ValueError("the list of outputs is too large")
@@ -149,7 +149,7 @@ class _FilesApp:
             raise ValueError("the range is invalid")
         sender = await self._run(offer.start_sending, tag, int(match[1]))
         is_needed, block = bool(sender), bytearray()
-        async for data in _body(request):
+        async for data in body_of(request):
             block += data
             if is_needed and len(block) >= _BLOCK:
                 is_needed = await self._run(offer.receive, sender, bytes(block))
@@ -198,7 +198,7 @@ def _range(text: str, layout: Layout) -> tuple[int, int]:
     return int(match[1]), int(match[2]) + 1
 
 
-async def _body(request: Request) -> AsyncIterator[bytes]:
+async def body_of(request: Request) -> AsyncIterator[bytes]:
     """Yield the body of a request. Raise `ClientDisconnect` if the client sends nothing for too long."""
     blocks = request.stream()
     while True:

@@ -27,7 +27,7 @@ from .usage_meter import RECEIVING, SENDING, Result, TransferError, UsageMeter, 
 
 UNREACHABLE = -1000 - errno.ETIMEDOUT
 """HoldReasonSubCode of a transfer that was given up: the job is tried again instead of held."""
-_CHUNK = 16 << 20  #: the bytes of one request
+_CHUNK = 8 << 20  #: the bytes of one request
 _SILENCE_S = 30.0  #: an access point that sends nothing for so long is considered unreachable
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 30.0
 _LARGEST_ANSWER = 256 << 20
