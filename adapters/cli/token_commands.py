@@ -175,8 +175,14 @@ def _state(issued: IssuedToken, now: float) -> str:
 
 
 def _revoke(arguments: Arguments, ids: Sequence[str]) -> int:
+    from ..security.tokens import ID
+
     if not ids:
         raise UsageError("poolbook token revoke: specify the ids of tokens; `poolbook token list` shows them")
+    if invalid_ids := [id for id in ids if not ID.fullmatch(id)]:
+        raise UsageError(
+            f"poolbook token revoke: {invalid_ids[0]!r} is not the id of a token; see `poolbook token list`"
+        )
     store = _security(arguments).store
     known_ids = {each.id for each in store.issued()}
     for id in ids:

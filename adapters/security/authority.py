@@ -12,14 +12,22 @@ from collections.abc import Collection, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
+
+from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ...domain.errors import PoolbookError
 from .private_files import PrivateFileError, make_private_folder, read_private, write_private
-
-if TYPE_CHECKING:
-    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-    from cryptography.x509 import Certificate, CertificateBuilder, GeneralName, KeyUsage, Name
 
 AUTHORITY_LIFETIME: Final = timedelta(days=10 * 365)
 HOST_LIFETIME: Final = timedelta(days=365)
@@ -90,15 +98,11 @@ class Authority:
             write_private(file, self._issue(sorted(names), _time(now)))
         return file
 
-    def _load(self) -> tuple[EllipticCurvePrivateKey, Certificate]:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
-        from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
+    def _load(self) -> tuple[ec.EllipticCurvePrivateKey, x509.Certificate]:
         content = read_private(self._file)
         try:
             key, certificate = load_pem_private_key(content, None), x509.load_pem_x509_certificate(content)
-            if not isinstance(key, EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+            if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
                 raise ValueError("the certificate belongs to another key")
         except (ValueError, TypeError) as error:
             message = f"the certificate authority in {self._file} is damaged ({error}); restore that file from a copy"
@@ -106,10 +110,6 @@ class Authority:
         return key, certificate
 
     def _create(self, trust_domain: str, now: datetime) -> None:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.hashes import SHA256
-
         key = ec.generate_private_key(ec.SECP256R1())
         name = _name(f"{trust_domain} (Poolbook)")
         end = now + AUTHORITY_LIFETIME
@@ -121,9 +121,6 @@ class Authority:
             write_private(self._file, _key_pem(key) + _pem(certificate), replace=False)
 
     def _is_current(self, file: Path, names: Collection[str], now: datetime) -> bool:
-        from cryptography import x509
-        from cryptography.exceptions import InvalidSignature
-
         try:
             certificate = x509.load_pem_x509_certificate(read_private(file))
             certificate.verify_directly_issued_by(self._certificate)
@@ -134,11 +131,6 @@ class Authority:
         return is_fresh and {str(each.value) for each in extension.value} == set(names)
 
     def _issue(self, names: Sequence[str], now: datetime) -> bytes:
-        from cryptography import x509
-        from cryptography.hazmat.primitives.asymmetric import ec
-        from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.x509.oid import ExtendedKeyUsageOID
-
         key = ec.generate_private_key(ec.SECP256R1())
         end = min(now + HOST_LIFETIME, self._certificate.not_valid_after_utc)
         builder = _certificate(_name(names[0][:64]), self._certificate.subject, key, now, end)
@@ -156,9 +148,6 @@ class Authority:
 
 def fingerprint(pem: bytes) -> str:
     """Return the SHA-256 digest of a certificate in PEM, in hexadecimal. Raise `AuthorityError` if it is invalid."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives.hashes import SHA256
-
     try:
         return x509.load_pem_x509_certificate(pem).fingerprint(SHA256()).hex()
     except ValueError:
@@ -181,45 +170,33 @@ def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
         return None
 
 
-def _general_name(name: str) -> GeneralName:
-    from cryptography.x509 import DNSName, IPAddress
-
+def _general_name(name: str) -> x509.GeneralName:
     address = _address(name)
-    return DNSName(name) if address is None else IPAddress(address)
+    return x509.DNSName(name) if address is None else x509.IPAddress(address)
 
 
-def _name(common_name: str) -> Name:
-    from cryptography import x509
-
-    return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, common_name[:64])])
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name[:64])])
 
 
 def _certificate(
-    subject: Name, issuer: Name, key: EllipticCurvePrivateKey, now: datetime, end: datetime
-) -> CertificateBuilder:
-    from cryptography import x509
-
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
     builder = x509.CertificateBuilder(issuer, subject, key.public_key(), x509.random_serial_number())
     builder = builder.not_valid_before(now - _CLOCK_MARGIN).not_valid_after(end)
     return builder.add_extension(identifier, critical=False)
 
 
-def _usage(*purposes: str) -> KeyUsage:
-    from cryptography.x509 import KeyUsage
-
+def _usage(*purposes: str) -> x509.KeyUsage:
     names = ("digital_signature", "content_commitment", "key_encipherment", "data_encipherment", "key_agreement",
              "key_cert_sign", "crl_sign", "encipher_only", "decipher_only")  # fmt: skip
-    return KeyUsage(*(name in purposes for name in names))
+    return x509.KeyUsage(*(name in purposes for name in names))
 
 
-def _pem(certificate: Certificate) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding
-
+def _pem(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(Encoding.PEM)
 
 
-def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
-    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
-
+def _key_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...domain.errors import PoolbookError
 from . import tokens
-from .authority import Authority
 from .authorization import DEFAULTS, LEVELS, Verdict, is_authorized
 from .private_files import security_folder
 from .token_store import RequestError, TokenRequest, TokenStore
 
 if TYPE_CHECKING:
     from ...domain.config import Configuration
+    from .authority import Authority
 
 _LISTS: Final = (
     *(f"ALLOW_{level}" for level in (*LEVELS, "DEFAULT")),
@@ -44,6 +44,8 @@ class PoolSecurity(NamedTuple):
 
     def authority(self, now: float) -> Authority:
         """Return the pool's certificate authority; raise as `Authority` does."""
+        from .authority import Authority  # the commands for tokens do not need its library
+
         return Authority(self.folder / "ca", self.trust_domain, now)
 
     def create_first_key(self) -> None:
@@ -79,7 +81,7 @@ class PoolSecurity(NamedTuple):
     ) -> tuple[TokenRequest, str]:  # fmt: skip
         """Store a request for a token, within the pool's limits. Return it, and the client's secret.
 
-        :raises RequestError: there are too many requests, or the limits leave no level
+        :raises RequestError: there are too many requests, the limits leave no level, or a name is invalid
         """
         names = list(levels)
         if self.request_limits:
@@ -90,6 +92,12 @@ class PoolSecurity(NamedTuple):
         if self.longest_lifetime is not None:
             lifetime = self.longest_lifetime if lifetime is None else min(lifetime, self.longest_lifetime)
         identity = identity or f"condor@{self.trust_domain}"
+        try:
+            tokens.check_names(identity, names)
+        except ValueError as error:
+            raise RequestError(str(error)) from None
+        if not tokens.ID.fullmatch(client):
+            raise RequestError("No client ID provided.")
         new = TokenRequest("", client, identity, requester, address, ",".join(names), lifetime, 0)
         return self.store.submit(new, now)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
+from tempfile import mkstemp
 
 from ...domain.errors import PoolbookError
 
@@ -66,8 +67,7 @@ def write_private(path: Path, content: bytes, replace: bool = True) -> None:
     :raises FileExistsError: the file exists and `replace` is False
     :raises OSError: the file cannot be written
     """
-    new_path = path.with_name(f".{path.name}.{os.getpid()}.new")
-    fd = os.open(new_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    fd, new_path = mkstemp(".new", f".{path.name}.", path.parent)  # only this user may read it
     try:
         with open(fd, "wb") as file:
             file.write(content)
@@ -78,4 +78,4 @@ def write_private(path: Path, content: bytes, replace: bool = True) -> None:
         else:
             os.link(new_path, path)  # fails if the path exists
     finally:
-        new_path.unlink(missing_ok=True)
+        Path(new_path).unlink(missing_ok=True)

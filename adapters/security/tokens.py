@@ -30,6 +30,7 @@ _KEY_SIZE: Final = 64  #: number of random bytes in a new signing key
 _SCRAMBLE: Final = bytes.fromhex("deadbeef")
 _KEY_ID: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,127}", re.ASCII)
 _LEVEL: Final = re.compile(r"[A-Za-z_]{1,64}", re.ASCII)
+ID: Final = re.compile(r"[!-~]{1,256}", re.ASCII)  #: the id of a token (jti) or of a client
 _LONGEST_NAME: Final = 1024  #: maximum number of characters in an identity
 
 
@@ -134,11 +135,8 @@ def create(
 
     if not trust_domain or re.search(r"[,\s]", trust_domain):
         raise ValueError(f"the trust domain {trust_domain!r} must not be empty or contain blanks or commas")
-    if not _is_name(identity):
-        raise ValueError(f"{identity[:80]!r} is not an identity; use a name such as alice@{trust_domain}")
     names = list(levels)
-    if invalid_names := [name for name in names if not _LEVEL.fullmatch(name)]:
-        raise ValueError(f"{invalid_names[0][:80]!r} is not an authorization level; use a level such as READ")
+    check_names(identity, names)
     if lifetime is not None and lifetime < 0:
         raise ValueError(f"the lifetime must be at least 0 seconds, not {lifetime}")
     claims: dict[str, Any] = {"iat": now, "iss": trust_domain, "jti": secrets.token_hex(16), "sub": identity}
@@ -148,6 +146,15 @@ def create(
         claims["scope"] = " ".join(SCOPE + name for name in names)
     payload = json.dumps(claims, sort_keys=True, separators=(",", ":")).replace("/", "\\/")  # as HTCondor writes it
     return jwt.PyJWS([ALGORITHM]).encode(payload.encode(), keys.derived(key), ALGORITHM, {"kid": key, "typ": None})
+
+
+def check_names(identity: str, levels: Iterable[str]) -> None:
+    """Raise `ValueError` if a token cannot contain this identity or one of these levels."""
+    if not _is_name(identity):
+        raise ValueError(f"{identity[:80]!r} is not an identity; use a name such as alice@example.org")
+    for level in levels:
+        if not _LEVEL.fullmatch(level):
+            raise ValueError(f"{level[:80]!r} is not an authorization level; use a level such as READ")
 
 
 def _is_name(identity: str) -> bool:
@@ -206,11 +213,14 @@ def _check_claims(claims: Mapping[str, Any], rules: TokenRules, now: float) -> N
     if missing := [name for name in ("iss", "sub", "jti") if name not in claims]:
         reject("claims", f"the token has no claim {missing[0]}")
     if claims["iss"] != rules.trust_domain:
-        reject("issuer", f"the token is from the trust domain {claims['iss']!r}, not from {rules.trust_domain!r}")
+        reject(
+            "issuer",
+            f"the token is from the trust domain {str(claims['iss'])[:256]!r}, not from {rules.trust_domain!r}",
+        )
     if not isinstance(claims["sub"], str) or not _is_name(claims["sub"]) or claims["sub"].startswith("@"):
         reject("claims", "the token's subject is not the name of a user")
-    if not isinstance(claims["jti"], str) or not 0 < len(claims["jti"]) <= 256:
-        reject("claims", "the token's id (jti) is not a text of at most 256 characters")
+    if not isinstance(claims["jti"], str) or not ID.fullmatch(claims["jti"]):
+        reject("claims", "the token's id (jti) is not a text of at most 256 ASCII characters without blanks")
     for name in ("iat", "nbf", "exp"):
         if name in claims and (not isinstance(claims[name], int) or isinstance(claims[name], bool)):
             reject("claims", f"the token's claim {name} is not a number of seconds")

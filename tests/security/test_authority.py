@@ -4,6 +4,7 @@ import os
 import socket
 import ssl
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,12 @@ def test_the_authority_is_created_once(tmp_path: Path) -> None:
     again = Authority(tmp_path / "ca", "poola.example", NOW + DAY)
     assert first.fingerprint == again.fingerprint == fingerprint(first.certificate_path.read_bytes())
     assert len(first.fingerprint) == 64
+
+
+def test_an_authority_that_several_processes_create_is_one(tmp_path: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        authorities = list(pool.map(lambda _: Authority(tmp_path / "ca", "poola.example", NOW), range(8)))
+    assert len({each.fingerprint for each in authorities}) == 1
 
 
 def test_a_certificate_is_issued_again_only_if_necessary(tmp_path: Path) -> None:

@@ -113,12 +113,8 @@ def test_revoked_and_expired_tokens_are_shown(run: Run, log: Path) -> None:
     tokens = [run("token", "create", "-identity", name, *more).out.strip() for name, *more in (
         ("alice",), ("bob", "-lifetime", "0"), ("carol", "-authz", "READ"))]  # fmt: skip
     id = claims_of(tokens[2])[1]["jti"]
-    assert run("token", "revoke", id, "x\x1b") == (
-        0,
-        f"The token {id} is revoked.\n"
-        "The token x\\x1b is revoked; this pool has no record that it created it.\n",
-        "",
-    )  # fmt: skip
+    other = "The token x is revoked; this pool has no record that it created it.\n"
+    assert run("token", "revoke", id, "x") == (0, f"The token {id} is revoked.\n{other}", "")
     with pytest.raises(TokenRejected, match="is revoked"):
         security_of(log).verify(tokens[2], time.time())
     states = {
@@ -230,10 +226,12 @@ def test_a_daemon_in_an_approved_network_gets_its_token_immediately(run: Run, lo
         (("destroy",), "not 'destroy'"),
         (("list", "x"), "remove 'x'"),
         (("create",), "specify the token's holder with -identity"),
-        (("create", "-identity", "a b"), "'a b' is not an identity; use a name such as alice@poola.example"),
+        (("create", "-identity", "a b"), "'a b' is not an identity; use a name such as alice@example.org"),
         (("create", "-identity", "a", "-authz", "SUPER"), "'SUPER' is not an authorization level; use one of"),
         (("create", "-identity", "a", "-lifetime", "x"), "-lifetime must be a whole number"),
         (("revoke",), "specify the ids of tokens"),
+        (("revoke", "x\udcff"), "is not the id of a token"),
+        (("revoke", "x\x1b"), "is not the id of a token"),
         (("approve",), "specify either the ids of requests, or a network"),
         (("approve", "1", "-netblock", "*"), "specify either the ids of requests, or a network"),
     ],

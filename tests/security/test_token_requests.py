@@ -157,6 +157,23 @@ def test_settings_limit_requests(tmp_path: Path) -> None:
         requested(["DAEMON"], 60)
 
 
+@pytest.mark.parametrize(
+    ("client", "identity", "level"),
+    [
+        ("", "alice", "READ"),
+        ("a b", "alice", "READ"),
+        ("ep2", "a b", "READ"),
+        ("ep2", "a\udcff", "READ"),
+        ("ep2", "a", "1"),
+    ],
+)
+def test_a_request_with_invalid_names_is_rejected(tmp_path: Path, client: str, identity: str, level: str) -> None:
+    security = security_of(tmp_path)
+    with pytest.raises(RequestError):
+        security.request(client, identity, "unauthenticated@unmapped", "10.0.0.1", [level], None, NOW)
+    assert security.store.pending(NOW) == []
+
+
 def test_a_revoked_token_is_rejected_immediately(tmp_path: Path) -> None:
     security = security_of(tmp_path)
     token, other_token = (security.issue("ep1", NOW) for _ in range(2))

@@ -4,11 +4,14 @@ altered, expired or revoked token is rejected with its reason."""
 import base64
 import json
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import jwt
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from poolbook.adapters.security.private_files import (
     PrivateFileError,
@@ -116,6 +119,7 @@ def test_a_clock_that_is_behind_does_not_matter(keys: SigningKeys) -> None:
         ({"sub": "a\n"}, "claims"),
         ({"jti": None}, "claims"),
         ({"jti": ""}, "claims"),
+        ({"jti": "\ud800"}, "claims"),
         ({"exp": "tomorrow"}, "claims"),
         ({"exp": 1e99}, "claims"),
         ({"exp": True}, "claims"),
@@ -161,6 +165,35 @@ def test_any_altered_part_of_a_token_is_rejected(keys: SigningKeys) -> None:
 @pytest.mark.parametrize("text", ["", "x", "a.b", "a.b.c", "....", "é.é.é", "A" * 20_000, "e30.e30.", "[" * 9000])
 def test_texts_that_are_no_tokens_are_rejected(keys: SigningKeys, text: str) -> None:
     assert rejection(text, keys).code == "malformed"
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+_CLAIMS = st.dictionaries(st.sampled_from(["iss", "sub", "jti", "iat", "nbf", "exp", "scope", "alg", "kid"]), _JSON)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_CLAIMS | _JSON, _CLAIMS | _JSON, st.binary(max_size=40), st.sampled_from(["HS256", "none", "HS512", "RS256"]))
+def test_no_text_without_a_signature_is_accepted(
+    keys: SigningKeys, header: object, claims: object, signature: bytes, algorithm: str
+) -> None:
+    names = {**header, "alg": algorithm, "kid": POOL} if isinstance(header, dict) else header
+    parts = (json.dumps(names).encode(), json.dumps(claims).encode(), signature)
+    rejection(".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts), keys)
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(_CLAIMS)
+def test_signed_claims_of_any_kind_are_accepted_or_rejected(keys: SigningKeys, claims: dict[str, object]) -> None:
+    rules = TokenRules(DOMAIN, max_age=60, revocation='sub == "x"')
+    try:
+        identity = verify(signed(keys, {"iss": DOMAIN, "sub": "alice", "jti": "1", **claims}), keys, rules, NOW)
+    except TokenRejected:
+        return
+    assert identity.user and identity.id
 
 
 def test_an_old_token_is_rejected(keys: SigningKeys) -> None:
@@ -269,6 +302,14 @@ def test_only_complete_regular_files_are_read(tmp_path: Path) -> None:
     for name, problem in (("pipe", "not a regular file"), ("long", "longer than 1 MB"), ("none", "No such file")):
         with pytest.raises(PrivateFileError, match=problem):
             read_private(tmp_path / name)
+
+
+def test_threads_may_write_the_same_private_file_at_once(tmp_path: Path) -> None:
+    path, texts = tmp_path / "secret", [bytes([number]) * 1000 for number in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda text: write_private(path, text), texts * 4))
+    assert read_private(path) in texts
+    assert [each.name for each in tmp_path.iterdir()] == ["secret"]
 
 
 def test_an_existing_private_file_is_replaced_only_on_request(tmp_path: Path) -> None:
