@@ -15,6 +15,7 @@ from poolbook.adapters.stores.fast_head import head_of
 from poolbook.domain.units import SECOND
 from poolbook.projections import snapshots
 
+from ..sampling import marked
 from .real import PATIENCE, Folder
 
 COMMANDS = (
@@ -85,9 +86,12 @@ def busy_hours(pool: Pool) -> Iterator[None]:
     yield
 
 
+@pytest.mark.parametrize("share", [3, marked(1)])
 def test_each_view_at_a_time_is_what_the_pool_printed_then(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[[str, str, int], str]
+    share: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, printed: Callable[[str, str, int], str]
 ) -> None:
+    """Every third command is called at each moment, so that each command is called at every third moment; in the soak
+    all are."""
     monkeypatch.setattr(snapshots, "EVENTS", 20)
     monkeypatch.setattr(snapshots, "EVENTS_PER_ROW", 0)
     url = str(tmp_path / "pool.db")
@@ -95,14 +99,15 @@ def test_each_view_at_a_time_is_what_the_pool_printed_then(
     with Pool.open(
         url, user="alice", uid_domain="example.org", behave=lambda launch: Behaviour(seconds=40), config=CONFIG
     ) as pool:
-        for _ in moments(pool):
-            outputs[round(pool.now)] = {command: printed(command, url, round(pool.now)) for command in COMMANDS}
+        for number, _ in enumerate(moments(pool)):
+            commands = COMMANDS[number % share :: share]
+            outputs[round(pool.now)] = {command: printed(command, url, round(pool.now)) for command in commands}
         end = round(pool.now)
     assert len(outputs) > 13
     for at, expected in outputs.items():
         moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(at))
-        for command in COMMANDS:
-            assert printed(f"{command} -at {moment}", url, end + 1000) == expected[command], (moment, command)
+        for command, output in expected.items():
+            assert printed(f"{command} -at {moment}", url, end + 1000) == output, (moment, command)
 
 
 def test_the_library_answers_as_of_a_time(tmp_path: Path) -> None:
