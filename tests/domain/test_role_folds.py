@@ -34,6 +34,7 @@ from poolbook.domain.state.state import AccessPoint, ExecutionPoint, LogState, M
 from ..golden import decided
 from ..golden.make import GOLDEN
 from ..golden.test_golden import POOLS
+from ..sampling import marked
 
 Log = list[tuple[int, e.Event]]
 
@@ -114,16 +115,18 @@ def ads_of(state: Any) -> dict[str, e.Ad]:
     return differences
 
 
+@pytest.mark.parametrize("every", [5, marked(1)])
 @pytest.mark.parametrize("release", POOLS)
-def test_a_releases_log_is_folded_by_each_role_alone(release: str, tmp_path: Path) -> None:
+def test_a_releases_log_is_folded_by_each_role_alone(release: str, every: int, tmp_path: Path) -> None:
     path = tmp_path / "log.db"
     path.write_bytes(gzip.decompress((GOLDEN / f"{release}.db.gz").read_bytes()))
-    each_role_has_its_part([*open_log(str(path), create=False, read_only=True).read()], 1)
+    each_role_has_its_part([*open_log(str(path), create=False, read_only=True).read()], every)
 
 
+@pytest.mark.parametrize("every", [20, marked(7)])
 @pytest.mark.parametrize(("dialect", "seed"), [("manual", 1), ("htcondor-25", 1), ("htcondor-25", 3)])
 def test_the_log_of_a_crowded_pool_is_folded_by_each_role_alone(
-    monkeypatch: pytest.MonkeyPatch, dialect: str, seed: int
+    monkeypatch: pytest.MonkeyPatch, dialect: str, seed: int, every: int
 ) -> None:
     log: Log = []
     monkeypatch.setattr(decided, "line_of", lambda position, event: log.append((position, event)))
@@ -131,7 +134,7 @@ def test_the_log_of_a_crowded_pool_is_folded_by_each_role_alone(
         pass
     kinds = {type(event) for _, event in log}
     assert kinds >= {e.CycleHeld, e.ClaimMade, e.JobActivated, e.JobExited, e.ClaimEnded, e.JobsTransitioned}
-    each_role_has_its_part(log, 7)
+    each_role_has_its_part(log, every)
 
 
 def test_an_edit_of_a_running_job_reaches_its_startd_as_a_message() -> None:

@@ -175,11 +175,11 @@ def test_submitters_of_equal_priority_take_turns_as_in_the_log() -> None:
 # A different configuration would give different results
 
 
-def changed(
+def write_changed(
     run: str, folder: Path, *lines: str, without: tuple[str, ...] = (), log: tuple[str, str] = ("", "")
-) -> Report:
-    """Compare a folder with additional lines in its configuration, without some of its files, and with a changed text
-    in the negotiator's log."""
+) -> None:
+    """Write a run into a folder with additional lines in its configuration, without some of its files, and with a
+    changed text in the negotiator's log."""
     for path in FOLDERS[run].rglob("*"):
         name = path.relative_to(FOLDERS[run])
         if path.is_file() and not path.name.startswith(without or "\0"):
@@ -191,6 +191,13 @@ def changed(
         log_text = gzip.decompress((folder / "NegotiatorLog.gz").read_bytes()).decode()
         assert log[0] in log_text
         (folder / "NegotiatorLog.gz").write_bytes(gzip.compress(log_text.replace(*log).encode(), 1))
+
+
+def changed(
+    run: str, folder: Path, *lines: str, without: tuple[str, ...] = (), log: tuple[str, str] = ("", "")
+) -> Report:
+    """Compare a run that was changed by ``write_changed``."""
+    write_changed(run, folder, *lines, without=without, log=log)
     return compare_cycles(trace_cycles.record(folder))
 
 
@@ -299,7 +306,7 @@ def test_a_consumption_policy_does_not_excuse_one_match_per_cycle() -> None:
 def test_a_different_slot_weight_is_reported_with_the_samples_that_differ(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    changed("consumption", tmp_path, "SLOT_TYPE_1_CONSUMPTION_MEMORY = 100")
+    write_changed("consumption", tmp_path, "SLOT_TYPE_1_CONSUMPTION_MEMORY = 100")
     assert main([str(tmp_path), "--cycles"]) == 1
     output = capsys.readouterr().out
     assert "different: 22:11:43, userprio-01.txt: alice@localhost has 697.566; here " in output
@@ -374,13 +381,13 @@ def test_the_command_reports_what_was_left_out_and_why(capsys: pytest.CaptureFix
 
 
 def test_the_command_exits_with_1_if_something_differs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changed("20c", tmp_path, "RANK = 0")
+    write_changed("20c", tmp_path, "RANK = 0")
     assert main([str(tmp_path), "--cycles"]) == 1
     assert "different: 22:55:23: really bob slot1 from alice; here nothing" in capsys.readouterr().out
 
 
 def test_the_command_names_the_priorities_that_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    changed("20c", tmp_path, "DEFAULT_PRIO_FACTOR = 1001")
+    write_changed("20c", tmp_path, "DEFAULT_PRIO_FACTOR = 1001")
     assert main([str(tmp_path), "--cycles"]) == 1
     assert "userprio-1.txt: alice@localhost has 500" in capsys.readouterr().out
 

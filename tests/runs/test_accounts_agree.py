@@ -42,7 +42,7 @@ FOLDERS: Final = [
     if folder.is_dir()
 ]
 RECORDINGS: Final = [*FOLDERS, *HONEST]
-CASES: Final = some(RECORDINGS, 0, always=[*spread(FOLDERS, 7), *spread(USED, 7)])
+CASES: Final = some(RECORDINGS, 0, always=[*spread(FOLDERS, 5), *spread(USED, 5)])
 MOST_JOBS: Final = 12  #: how many jobs of a recording are checked
 # What writes a run's end later -> how many seconds later at most.
 SECONDS_LATE: Final = {
