@@ -11,7 +11,7 @@ from .. import events as e
 from ..names import JobId
 from ..state.job_ad import fold_job
 from ..state.job_procs import job_procs
-from ..state.records import MEASUREMENT, Claim, Starter, report_name
+from ..state.records import MEASUREMENT, START, Claim, Starter, report_name
 from ..state.state import ExecutionPoint
 from . import machine_fold as slots
 
@@ -119,11 +119,15 @@ def _fold_run_reported(state: ExecutionPoint, event: e.RunReported) -> None:
     starter = None if slot is None else slot.activation
     if starter is None or starter.remote_key != event.key:
         return  # the report of the end, which follows the end
-    fields = msgspec.json.decode(event.fields)
+    fields, header = msgspec.json.decode(event.fields), (event.at, event.cause, event.stimulus, 0, 0)
     if event.report == MEASUREMENT:
-        starter.measured = event.at, fields["image"], fields["resident"], fields["disk"]
+        sizes = fields["image"], fields["resident"], fields["disk"]
+        starter.measured = event.at, *sizes
+        _update_ad(starter, e.JobMeasured(*header, *sizes, fields["user_cpu"], fields["system_cpu"]))
     else:
         starter.reports[report_name(event.report, fields.get("way", ""))] = event.stimulus
+    if event.report == START:
+        _update_ad(starter, e.JobExecuting(*header, fields["pid"], fields["scratch"], fields["at"]))
 
 
 def _record_signal(starter: Starter | None, event: e.JobSignalled | e.StarterSignalled) -> None:
@@ -161,12 +165,16 @@ FOLDS: dict[type[e.Event], Callable[[ExecutionPoint, Any], None]] = {
 # Jobs' ads, in a log that does not contain the queue
 
 
+def _update_ad(holder: Starter | Claim, event: e.Event) -> None:
+    ad = dict(holder.ad)
+    fold_job(ad, {}, event)
+    holder.ad = {name: text for name, text in ad.items() if text}
+
+
 def _update_ads(state: ExecutionPoint, event: e.ClusterEvent) -> None:
     """Fold an event received from the access point into the ads of jobs that run or have a queued claim."""
     for holder in _ad_holders(state, event):
-        ad = dict(holder.ad)
-        fold_job(ad, {}, event)
-        holder.ad = {name: text for name, text in ad.items() if text}
+        _update_ad(holder, event)
 
 
 def _ad_holders(state: ExecutionPoint, event: e.ClusterEvent) -> Iterator[Starter | Claim]:

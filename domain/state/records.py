@@ -111,8 +111,8 @@ class Starter(Struct):
         return self.suspended_since or self.preempting_since or now
 
 
-MEASUREMENT = "ActivationMeasured"
-"""The kind of report (``RunReported``) about the resource usage of a run."""
+START, MEASUREMENT = "ActivationStarted", "ActivationMeasured"
+"""The kinds of reports (``RunReported``) that change the ad of the job in the starter's record."""
 
 
 def report_name(kind: str, way: str) -> str:

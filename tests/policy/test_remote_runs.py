@@ -159,6 +159,18 @@ def test_the_signal_of_an_eviction_has_the_reason_for_which_the_access_point_mus
     assert signalled.reason == "Error from slot1@h: no guests"
 
 
+def test_the_machines_policy_reads_the_measured_size_of_an_external_job() -> None:
+    point = point_with_job(policy={"PREEMPT": "MemoryUsage > 50"})
+    (key,) = point.state.remote_runs
+    for second, resident in ((13, 40_000), (25, 60_000)):
+        at(point, second)
+        assert point.pair() == "Claimed/Busy"
+        point.handle(s.ActivationMeasured(point.id(), key, 90_000, resident, 10, 1, 0))
+    at(point, 60)
+    assert reported_end(point)[1] == 15
+    assert next(event.at for event in point.events() if isinstance(event, e.StarterSignalled)) > (BEGIN + 25_000_000)
+
+
 def test_only_a_notable_measurement_is_reported() -> None:
     point = point_with_job()
     (key,) = point.state.remote_runs
