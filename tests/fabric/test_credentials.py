@@ -185,7 +185,7 @@ def test_a_revocation_survives_a_restart_of_the_broker(pool: BrokerPool) -> None
 
 
 def test_a_renewed_token_is_used_when_the_former_one_expires(pool: BrokerPool) -> None:
-    path = pool.credentials(EP1, lifetime=2)
+    path = pool.credentials(EP1, lifetime=3)
     carrier = pool.join(EP1)
     before = Credentials.read(path)
     assert before.renewal_time == pytest.approx(time.time(), abs=30)
