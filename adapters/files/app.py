@@ -31,6 +31,7 @@ from starlette.routing import Route
 from ..machine.execution.supervisor.file_pieces import Layout, read_pieces
 from ..machine.execution.supervisor.rights import acting_as
 from ..machine.execution.supervisor.usage_meter import TransferError
+from .incoming import fields_of
 from .offers import PARTS, Offer, Offers, StaleRequest
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ class _FilesApp:
         try:
             first = await self._run(blocks.read)
         except TransferError as error:
-            return JSONResponse({"failure": [error.end, error.number, error.reason, error.code]}, 409)
+            return JSONResponse({"failure": fields_of(error)}, 409)
 
         async def stream() -> AsyncIterator[bytes]:
             block = first

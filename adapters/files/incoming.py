@@ -54,7 +54,11 @@ class FailureList(UsageMeter):
 
     def fields(self) -> list[list[Any]]:
         """Return the fields of each failure, from which the other end creates it again."""
-        return [[error.end, error.number, error.reason, error.code] for error in self.errors]
+        return [fields_of(error) for error in self.errors]
+
+
+def fields_of(error: TransferError) -> list[Any]:
+    return [error.end, error.number, error.reason, error.code]
 
 
 class Note:
@@ -187,11 +191,12 @@ class IncomingOutputs:
         failures = FailureList("output")
         if self._receiver is not None:
             self._receiver.close()
-            for error in self._receiver.failures.values():
-                failures.files += 1
-                failures.count_failed(error)
-        self._content["placing"] = True
-        self._note.write(self._content)
+            failed_entries = self._receiver.failures.items()
+            self._content["placing"] = {str(index): fields_of(error) for index, error in failed_entries}
+            self._note.write(self._content)
+        for fields in self._content["placing"].values():
+            failures.files += 1
+            failures.count_failed(TransferError(*fields))
         with acting_as(self._rights):
             self._place(failures)
         return self._finish({"files": failures.files, "size": failures.size, "failures": failures.fields()})
@@ -222,7 +227,7 @@ class IncomingOutputs:
             try:
                 os.chmod(path, entry.mode & 0o777)
             except FileNotFoundError:
-                if self._receiver is None:
+                if str(index) not in self._content["placing"]:
                     meter.files, meter.size = meter.files + 1, meter.size + entry.size
             else:
                 yield entry, File(path, entry.name, entry.kind == DIRECTORY)

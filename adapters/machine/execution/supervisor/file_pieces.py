@@ -12,7 +12,6 @@ import os
 import stat
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from hashlib import sha256
 from itertools import accumulate
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from .scratch import remove_now
 from .usage_meter import TransferError, path_error, read_error, write_error
 
 PIECE = 1 << 20  #: maximum number of bytes of a piece, without its digest
-_DIGEST = sha256().digest_size
+_DIGEST = 32  #: the length of a SHA-256
 FILE, DIRECTORY, STREAM = "file", "directory", "stream"  #: kinds of entries; a stream is the job's output or error
 
 
@@ -116,12 +115,18 @@ def read_pieces(layout: Layout, position: int, end: int) -> Iterator[bytes]:
                 yield bytes(block)
                 block.clear()
             block += data
-            block += sha256(data).digest()
+            block += _digest(data)
         if block:
             yield bytes(block)
     finally:
         if reader >= 0:
             os.close(reader)
+
+
+def _digest(piece: bytes) -> bytes:
+    from hashlib import sha256  # it is large, and the supervisor itself does not need it
+
+    return sha256(piece).digest()
 
 
 def _read_at(reader: int, offset: int, length: int) -> bytes:
@@ -179,7 +184,7 @@ class Receiver:
             if len(self._pending) < length + _DIGEST:
                 return True
             piece = bytes(self._pending[:length])
-            if sha256(piece).digest() != self._pending[length : length + _DIGEST]:
+            if _digest(piece) != self._pending[length : length + _DIGEST]:
                 self.interrupt()
                 return False
             del self._pending[: length + _DIGEST]

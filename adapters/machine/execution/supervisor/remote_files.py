@@ -7,14 +7,12 @@ connection was cut. It retries until there has been no progress for some time; t
 from __future__ import annotations
 
 import errno
-import http.client
 import json
 import os
-import random
 import time
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
-from urllib.parse import quote, urlsplit
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from .copying import File, link_in
 from .file_pieces import DIRECTORY, FILE, STREAM, Entry, Layout, Receiver, check_name, describe, read_pieces
@@ -24,6 +22,9 @@ from .scratch import STAGING, remove_now
 from .spool import names_to_keep
 from .transfer import expand, output_path, transfer_inputs, transfer_outputs
 from .usage_meter import RECEIVING, SENDING, Result, TransferError, UsageMeter, write_error
+
+if TYPE_CHECKING:
+    from http.client import HTTPResponse, HTTPSConnection
 
 UNREACHABLE = -1000 - errno.ETIMEDOUT
 """HoldReasonSubCode of a transfer that was given up: the job is tried again instead of held."""
@@ -48,10 +49,11 @@ def transfer_files(kind: str, order: Order, scratch: str, failed: bool, core: st
     access_point = RemoteAccessPoint(order["access_point"], RECEIVING if kind == "input" else SENDING)
     try:
         if kind == "input":
+            keeps_files = order["transfer"]["on_evict"] or order["transfer"]["checkpoint"]
             return transfer_inputs(
                 order,
                 scratch,
-                restore=lambda folder, meter: pull(access_point, "kept", folder, meter),
+                restore=lambda folder, meter: pull(access_point, "kept", folder, meter) if keeps_files else (),
                 fetch=lambda folder, meter: pull(access_point, "inputs", folder, meter),
             )
         outputs = RemoteOutputs(access_point, kind)
@@ -60,6 +62,13 @@ def transfer_files(kind: str, order: Order, scratch: str, failed: bool, core: st
         return _push_to_spool(order, scratch, outputs, checkpoint=kind == "checkpoint")
     finally:
         access_point.disconnect()
+
+
+def _http() -> ModuleType:
+    """Return the module for HTTP. It is large, so that only a mover that needs it imports it, not the supervisor."""
+    import http.client
+
+    return http.client
 
 
 class _Failed(Exception):
@@ -75,12 +84,12 @@ class RemoteAccessPoint:
 
     def __init__(self, spec: Mapping[str, Any], end: str) -> None:
         self._urls: list[str] = list(spec["urls"])
-        self._path = f"/{quote(spec['activation'])}"
+        self._path = f"/{spec['activation']}"
         self._key: str = spec["key"]
         self._ca: str = spec["ca"]
         self._patience_s: int = spec["patience_s"]
         self._end = end
-        self._connection: http.client.HTTPSConnection | None = None
+        self._connection: HTTPSConnection | None = None
         self._progress_at = _now()
 
     def note_progress(self) -> None:
@@ -101,7 +110,7 @@ class RemoteAccessPoint:
                 result = attempt()
                 self.note_progress()
                 return result
-            except (OSError, http.client.HTTPException, _Failed) as error:
+            except (OSError, _http().HTTPException, _Failed) as error:
                 self.disconnect()
                 if self._progress_at != began:
                     pause_s = _FIRST_PAUSE_S
@@ -109,12 +118,12 @@ class RemoteAccessPoint:
                     raise TransferError(self._end, UNREACHABLE, f"{self._urls[0]}: {error or repr(error)}") from None
                 else:
                     self._urls.append(self._urls.pop(0))
-                time.sleep(pause_s * random.uniform(0.5, 1.0))
+                time.sleep(pause_s * (0.5 + os.urandom(1)[0] / 510))
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
     def request(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | Iterable[bytes] = b""
-    ) -> http.client.HTTPResponse:
+    ) -> HTTPResponse:
         """Send a request and return the answer, whose body the caller reads completely. Raise `ListChanged`,
         `TransferError`, or an error after which the caller tries again."""
         connection, base_path = self._connect()
@@ -134,7 +143,7 @@ class RemoteAccessPoint:
 
     def ask(
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes | Iterable[bytes] = b""
-    ) -> tuple[Any, http.client.HTTPResponse]:
+    ) -> tuple[Any, HTTPResponse]:
         """Send a request, and return the answer's JSON value and the answer itself."""
         response = self.request(method, path, headers, body)
         text = response.read(_LARGEST_ANSWER)
@@ -143,13 +152,14 @@ class RemoteAccessPoint:
         except ValueError:
             raise _Failed("the access point sends an incomplete answer") from None
 
-    def _connect(self) -> tuple[http.client.HTTPSConnection, str]:
-        import ssl  # slow to import, and only needed here
+    def _connect(self) -> tuple[HTTPSConnection, str]:
+        import ssl
+        from urllib.parse import urlsplit
 
         address = urlsplit(self._urls[0])
         if self._connection is None:
             context = ssl.create_default_context(cadata=self._ca or None)
-            self._connection = http.client.HTTPSConnection(
+            self._connection = _http().HTTPSConnection(
                 address.hostname or "", address.port or 443, timeout=_SILENCE_S, context=context
             )
         return self._connection, address.path.rstrip("/")

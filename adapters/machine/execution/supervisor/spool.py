@@ -13,7 +13,7 @@ import json
 import os
 from collections.abc import Callable, Iterable, Iterator
 
-from .copying import SYNCED_ALONE, File, copy_in, sync_disks, sync_path
+from .copying import SYNCED_ALONE, File, copy_in, make_directory, sync_disks, sync_path
 from .launch import Order
 from .sandbox import STREAMS, Transfer
 from .scratch import remove_now
@@ -130,7 +130,7 @@ def _link_all(source: str, target: str) -> None:
         for entry in entries:
             path = f"{target}/{entry.name}"
             if entry.is_dir(follow_symlinks=False):
-                os.mkdir(path, 0o700)
+                make_directory(path, entry.path)
                 _link_all(entry.path, path)
             else:
                 os.link(entry.path, path, follow_symlinks=False)

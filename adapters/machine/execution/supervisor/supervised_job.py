@@ -167,7 +167,7 @@ class SupervisedJob:
     def _start_chirp(self, order: Order, trees: ProcessTrees) -> None:
         iwd = (self.order or order)["iwd"]
         if order.get("access_point"):
-            iwd = self.directory  # the job's directory is on another machine
+            iwd = os.devnull  # the job's directory is on another machine: there are no files to access
         try:
             with rights.acting_as(self.account):
                 listener, cookie = chirp_requests.listen(self.directory)
