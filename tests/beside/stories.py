@@ -153,7 +153,7 @@ Ads = dict[tuple[int, int], dict[str, str]]
 
 def _ads(pool: Pool, stories: Sequence[_Story]) -> Ads:
     """Return the jobs' ads, once they agree with the logs."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while True:
         ads: Ads = {}
         for command, options in (("history", ("-long",)), ("q", ("-long",))):
