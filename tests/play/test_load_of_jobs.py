@@ -5,7 +5,7 @@ from poolbook.testing import play
 
 def test_a_slot_publishes_that_the_load_of_an_evicted_job_has_ended_so_that_the_job_is_matched_again() -> None:
     report = play("""
-        until 1h
+        until 12min
         machine node
         config
             use FEATURE : StaticSlots
@@ -14,7 +14,7 @@ def test_a_slot_publishes_that_the_load_of_an_evicted_job_has_ended_so_that_the_
             WANT_SUSPEND = False
             PREEMPT = LoadAvg > 0.8
         end
-        at 0:10 submit alice run=2:00:00 load=1.0
+        at 0:10 submit alice run=30:00 load=1.0
     """)
     starts = [event for _, event in report.events if type(event).__name__ == "JobActivated"]
     assert len(starts) > 2
