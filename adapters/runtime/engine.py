@@ -15,7 +15,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.effects import BENCHMARKING, how_to_end, how_to_resume_remote
 from ...domain.schedd.policy_times import PolicyPasses
 from ...domain.state.negotiators import name_in_events, negotiator_named
-from ...domain.state.state import State
+from ...domain.state.state import ExecutionPoint, State, acts_as
 from ...domain.units import SECOND
 from .log_writer import LogWriter, StimulusResult
 
@@ -99,8 +99,10 @@ class Engine(LogWriter):
     def recover(self) -> None:
         """Determine what happened to the running activations and backfill clients since the log was last written, and
         continue them."""
-        living = [each for each in self.state.activations.values() if not each.deferred]
-        clients = [machine.backfill for machine in self.state.machines.values() if machine.backfill is not None]
+        living = [each for each in self.state.runs_here if not each.deferred]
+        has_machines = acts_as(self.state, ExecutionPoint)  # a manager's machines are copies
+        machines = self.state.machines.values() if has_machines else ()
+        clients = [machine.backfill for machine in machines if machine.backfill is not None]
         remote = [self.state.slots[name] for name in self.state.remote_runs.values()]
         came = self.world.recover(
             [*map(self._launch, living), *map(self._remote_launch, remote), *map(self._client, clients)]
@@ -119,7 +121,7 @@ class Engine(LogWriter):
                 self.world.signal(activation.key, "continue")
         for key, name in self.state.remote_runs.items():
             self.world.signal(key, how_to_resume_remote(self.state.slots[name]))
-        for slot in self.state.slots.values():
+        for slot in self.state.slots.values() if has_machines else ():
             if slot.state_activity == BENCHMARKING:
                 self.world.benchmark(slot.name)
         for position in self.state.mails:  # some may have been sent before the log could say so

@@ -25,7 +25,7 @@ from ..schedd.local_jobs import next_evaluation
 from ..schedd.policy_times import PolicyPasses
 from ..schedd.sleeping_jobs import SleepingJobs
 from ..startd.evaluation_schedule import EvaluationSchedule
-from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
+from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State, acts_as
 from .timers import next_timer
 
 
@@ -54,9 +54,9 @@ def update_after_decision(draft: Draft[Any], stimulus: s.Stimulus) -> None:
     elif isinstance(stimulus, s.Negotiate):
         cycle = next((event for event in draft.events if isinstance(event, CycleHeld)), None)
         agendas.get(CycleSchedules).record_cycle(state, stimulus.negotiator, now, cycle)
-    if isinstance(state, AccessPoint):
+    if acts_as(state, AccessPoint):
         agendas.get(PolicyPasses).update_agenda(state, draft.events, now)
-    if isinstance(state, ExecutionPoint):
+    if acts_as(state, ExecutionPoint):
         agendas.get(EvaluationSchedule).record_events(state, draft.events)
 
 
@@ -69,13 +69,13 @@ def next_deadline(moment: Moment[Any]) -> int | None:
     """Return when a role of the state next generates a stimulus, or None if that requires a stimulus from the world."""
     state, now, agendas = moment.state, moment.now, moment.state.agendas
     deadlines = [next_timer(state)]
-    if isinstance(state, AccessPoint):
+    if acts_as(state, AccessPoint):
         deadlines += [agendas.get(EndedJobsAgenda).next_due(), agendas.get(PolicyPasses).next_due()]
         deadlines.append(_update_sleeping_jobs(moment).next_due())
         deadlines += [next_evaluation(state, now)] if moment.matching else []
-    if isinstance(state, ExecutionPoint):
+    if acts_as(state, ExecutionPoint):
         deadlines.append(agendas.get(EvaluationSchedule).next_evaluation(moment))
-    if isinstance(state, Manager) and moment.matching:
+    if acts_as(state, Manager) and moment.matching:
         deadlines += [agendas.get(CycleSchedules).next_due(state, now), next_poll(state)]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
@@ -85,10 +85,10 @@ def due_stimuli(moment: Moment[Any], received: Sequence[s.Stimulus]) -> Iterator
     ``received``. The caller must decide all of these before those from ``following_stimuli``."""
     state, evaluations = moment.state, moment.state.agendas.get(EvaluationSchedule)
     stimuli: list[s.Stimulus] = [*timer_stimuli(moment)]
-    machines = evaluations.due_machines(moment) if isinstance(state, ExecutionPoint) else ()
+    machines = evaluations.due_machines(moment) if acts_as(state, ExecutionPoint) else ()
     if machines:
         stimuli.append(s.EvaluatePolicies("", machines))
-    if isinstance(state, AccessPoint):
+    if acts_as(state, AccessPoint):
         stimuli += _due_for_jobs(moment)
     evaluations.end_wait(moment, woken=bool(received or stimuli))
     yield from stimuli
@@ -118,11 +118,11 @@ def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Ite
     """Yield the stimuli that immediately follow ``stimuli``: policy evaluations that are due only because of those, a
     poll, cycles, and the claiming of matches. The caller must decide each before requesting the next."""
     state, now = moment.state, moment.now
-    holds_jobs = isinstance(state, AccessPoint)
+    holds_jobs = acts_as(state, AccessPoint)
     if holds_jobs and any(isinstance(stimulus, s.ConfigurePool) for stimulus in stimuli):
         yield from reread_schedules(moment)
     machines = (
-        state.agendas.get(EvaluationSchedule).due_after_stimulus(moment) if isinstance(state, ExecutionPoint) else ()
+        state.agendas.get(EvaluationSchedule).due_after_stimulus(moment) if acts_as(state, ExecutionPoint) else ()
     )
     if machines:
         yield s.EvaluatePolicies("", machines)
@@ -130,7 +130,7 @@ def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Ite
         return
     if holds_jobs:
         _update_sleeping_jobs(moment)
-    if isinstance(state, Manager):
+    if acts_as(state, Manager):
         if _poll_is_due(state, now):
             yield s.Defragment("")
         for negotiator in state.agendas.get(CycleSchedules).due_negotiators(state, now):
@@ -180,7 +180,7 @@ def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
     state = moment.state
     sleeping, cycles = state.agendas.get(SleepingJobs), state.agendas.get(CycleSchedules)
     woke = sleeping.update(moment)
-    if isinstance(state, Manager):
+    if acts_as(state, Manager):
         if woke:
             cycles.record_matchable_jobs(state)
         cycles.asleep = sleeping.asleep

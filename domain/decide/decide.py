@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, tzinfo
+from functools import cache
 from typing import Any, Final
 
 from ..decision.draft import Draft, Tables
@@ -12,7 +13,7 @@ from ..ports.fabric import Fabric
 from ..ports.run_reports import RUN_REPORTS, RunReport
 from ..ports.sensor_readings import Sense, no_readings
 from ..state.caches import Caches
-from ..state.state import AccessPoint, ExecutionPoint, LogState, State
+from ..state.state import AccessPoint, ExecutionPoint, LogState, State, acts_as
 from .delivery import SLOT_MESSAGES, InOneLog
 from .rules import Rules
 
@@ -53,6 +54,10 @@ _RULES: Final = Rules(
         s.MailHandled: "schedd.notification.mail_handled",
         s.LeaveQueue: "schedd.leave_queue.move_to_history",
         s.ScheduleJobs: "schedd.job_deferral.schedule_jobs",
+        s.Follow: "peers.following.follow",
+        s.ExecutionPointSilent: "peers.at_access_point.disconnect",
+        s.ExecutionPointHeard: "peers.at_access_point.reconnect",
+        s.LeaseOver: "peers.at_access_point.give_up",
         s.EvaluateJobPolicies: "schedd.periodic_policy.evaluate_job_policies",
     }
 )
@@ -71,14 +76,14 @@ def decide(
     sense: Sense = no_readings,
     zone: tzinfo = UTC,
     caches: Caches | None = None,
-    fabric: Fabric[Draft[Any]] = _IN_ONE_LOG,
+    fabric: Fabric[Draft[Any]] | None = None,
 ) -> list[Event]:
     """Return the events that result from ``stimulus`` at the time ``now`` (in microseconds).
 
     The events are already folded into ``state``. If they cannot be appended to the log, discard ``state`` and
     ``caches``. ``sense`` returns a machine's current sensor readings, and ``zone`` is the time zone of local times
     (ClockMin). ``caches`` contains values computed earlier from ``state``. ``fabric`` carries messages to roles that
-    are not in ``state``.
+    are not in ``state``; by default, those of a role with its own log go to its outboxes.
 
     A command that was already answered is not decided again; its answer is in ``state.answers``.
 
@@ -89,6 +94,8 @@ def decide(
         return []
     # The user who sent a command is charged for all evaluations that it causes, even those of other users' jobs.
     user = stimulus.user if isinstance(stimulus, s.Command) else ""
+    if fabric is None:
+        fabric = _IN_ONE_LOG if len(state.roles) != 1 else _separate()
     draft: Draft[Any] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, fabric)
     rule = (_REMOTE_RULES if _is_remote_report(state, stimulus) else _RULES)[type(stimulus)]
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
@@ -106,10 +113,17 @@ def _is_remote_report(state: LogState, stimulus: s.Stimulus) -> bool:
     return isinstance(stimulus, RunReport) and isinstance(state, ExecutionPoint) and stimulus.key in state.remote_runs
 
 
+@cache
+def _separate() -> Fabric[Draft[Any]]:
+    from ..peers.elsewhere import Separate
+
+    return Separate()
+
+
 def complete_decision(draft: Draft[Any]) -> None:
     """Complete a decision with the steps that each role in the draft's state takes after every decision."""
     state = draft.state
-    if isinstance(state, AccessPoint):
+    if acts_as(state, AccessPoint):
         if state.deferred and any(isinstance(event, JobSignalled) for event in draft.events):
             from ..schedd import deferred_starts
 
@@ -127,7 +141,7 @@ def complete_decision(draft: Draft[Any]) -> None:
 
             factories.materialize(draft)
     slot_kinds = SlotEvent | BackfillExited
-    if isinstance(state, ExecutionPoint) and any(isinstance(event, slot_kinds) for event in draft.events):
+    if acts_as(state, ExecutionPoint) and any(isinstance(event, slot_kinds) for event in draft.events):
         from ..startd import periodic_evaluation, shutdown
 
         shutdown.finish_drains_and_shutdowns(draft)

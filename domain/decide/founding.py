@@ -6,6 +6,7 @@ from ..decision.draft import Draft, Refusal
 from ..events import PoolFounded
 from ..ports.stimuli import FoundPool
 from ..state.negotiators import invalid_negotiators
+from ..state.peers import ROLES
 from ..state.pool_settings import complete_settings
 from ..state.state import State
 from ..state_machines import DIALECTS
@@ -21,4 +22,6 @@ def found_pool(draft: Draft[State], stimulus: FoundPool) -> None:
     if problem := invalid_negotiators(effective):
         raise Refusal(problem)
     names = stimulus.name, stimulus.dialect, stimulus.uid_domain, stimulus.version
-    draft.emit(PoolFounded(*draft.header("founded"), *names, effective, stimulus.log))
+    if unknown := set(stimulus.roles) - set(ROLES):
+        raise Refusal(f"{min(unknown)} is not a role; use {', '.join(ROLES)}")
+    draft.emit(PoolFounded(*draft.header("founded"), *names, effective, stimulus.log, stimulus.roles))

@@ -12,14 +12,14 @@ from ..decision.draft import Draft
 from ..ports.timers import Timer
 from ..schedd import timers as schedd
 from ..startd import timers as startd
-from ..state.state import AccessPoint, ExecutionPoint, LogState
+from ..state.state import AccessPoint, ExecutionPoint, LogState, acts_as
 
 
 def _timers(state: LogState) -> list[tuple[Timer, Any]]:
     timers: list[tuple[Timer, Any]] = []
-    if isinstance(state, AccessPoint):
+    if acts_as(state, AccessPoint):
         timers += [(timer, schedd.fire_timer) for timer in schedd.timers(state)]
-    if isinstance(state, ExecutionPoint):
+    if acts_as(state, ExecutionPoint):
         timers += [(timer, startd.fire_timer) for timer in startd.timers(state)]
     return timers
 

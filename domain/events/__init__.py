@@ -15,6 +15,7 @@ from .base import *
 from .defrag import *
 from .imports import *
 from .jobs import *
+from .peers import *
 from .pool import *
 from .slots import *
 

@@ -17,6 +17,8 @@ Procs = tuple[tuple[int, int], ...]
 CAUSE_CODES: frozenset[str] = frozenset({
     # the pool and its machines
     "founded", "writer", "configured", "reconfigured", "evaluated", "published", "left", "answered", "polled",
+    # roles with separate logs
+    "sent", "followed", "rejected",
     # slots
     "not_owner", "is_owner", "start_false", "run_benchmarks", "first_benchmarks", "benchmarks_done", "carved",
     "merged", "matched", "claimed", "match_timeout", "match_void", "activated", "local", "job_ended",

@@ -79,6 +79,7 @@ class PoolFounded(Event, frozen=True):
     version: str  #: the version of Poolbook that created the log
     settings: dict[str, str]  #: HTCondor's names -> texts; other settings have their default values
     log: str = ""  #: the log's id, 16 hexadecimal digits (empty: the first digits of the first append's digest)
+    roles: tuple[str, ...] = ()  #: the roles that act in this log: manager, access-point, execution-point (empty: all)
 
 
 @event("writer.began")

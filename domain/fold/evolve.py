@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 
 from .. import events as e
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
-from . import accounting_fold, claim_fold, job_fold, machine_fold, pool_fold, run_fold, starter_fold
+from . import accounting_fold, claim_fold, job_fold, machine_fold, peer_fold, pool_fold, run_fold, starter_fold
 
 Role = TypeVar("Role", bound=LogState)
 Fold = Callable[[Role, Any], None]
 Folds = Mapping[type[e.Event], Fold[Role]]
 """A role's folds, by event class."""
 
-ANY_ROLE: Folds[LogState] = pool_fold.FOLDS
+ANY_ROLE: Folds[LogState] = {**pool_fold.FOLDS, **peer_fold.ANY_ROLE}
 ACCESS_POINT: Folds[AccessPoint] = {**claim_fold.FOLDS, **job_fold.FOLDS, **run_fold.FOLDS}
 EXECUTION_POINT: Folds[ExecutionPoint] = {**starter_fold.FOLDS, **starter_fold.JOB_ADS}
 MANAGER: Folds[Manager] = accounting_fold.FOLDS
@@ -33,13 +33,14 @@ def _combined_folds(kind: type[LogState]) -> Folds[Any]:
     folds, and jobs' ads by the queue's folds."""
     tables: list[Folds[Any]] = [ANY_ROLE]
     if issubclass(kind, AccessPoint):
-        tables.append(ACCESS_POINT)
+        tables += [ACCESS_POINT, peer_fold.AT_ACCESS_POINT]
     if issubclass(kind, ExecutionPoint):
-        tables.append(starter_fold.FOLDS if issubclass(kind, AccessPoint) else EXECUTION_POINT)
+        tables += [starter_fold.FOLDS if issubclass(kind, AccessPoint) else EXECUTION_POINT]
+        tables += [peer_fold.AT_EXECUTION_POINT]
     elif issubclass(kind, Manager):
         tables.append(machine_fold.FOLDS)
     if issubclass(kind, Manager):
-        tables.append(MANAGER)
+        tables += [MANAGER, peer_fold.AT_MANAGER]
     combined: dict[type[e.Event], Fold[Any]] = {}
     for table in tables:
         for event, fold in table.items():

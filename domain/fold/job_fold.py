@@ -10,7 +10,7 @@ from ..state.cluster import Cluster
 from ..state.job_ad import DEFERRAL_TIME, TERMINAL
 from ..state.proc_ads import Variants
 from ..state.records import NOTIFICATION
-from ..state.state import AccessPoint
+from ..state.state import AccessPoint, acts_as
 from ..state_machines import LEFT
 
 
@@ -28,6 +28,8 @@ def _fold_cluster_submitted(state: AccessPoint, event: e.ClusterSubmitted) -> No
 
 
 def _use_cluster_number(state: AccessPoint, event: e.ClusterSubmitted | e.SubmissionRefused) -> None:
+    if not acts_as(state, AccessPoint):
+        return  # a copy of another log's event, whose access point allocates the numbers
     state.unused_cluster_ids.discard(event.cluster)
     state.unused_cluster_ids.update(range(state.next_cluster, event.cluster))
     state.next_cluster = max(state.next_cluster, event.cluster + 1)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import events as e
+from ..state.peers import ROLES
 from ..state.pool_settings import founding_settings
 from ..state.slot_fold import change_ad
 from ..state.state import LogState
@@ -20,6 +21,7 @@ def _fold_pool_founded(state: LogState, event: e.PoolFounded) -> None:
     state.founding_settings = founding_settings(event.uid_domain, event.settings)
     state.settings = dict(state.founding_settings)
     state.configured = state.position
+    state.roles = frozenset(event.roles or ROLES)
 
 
 def _fold_pool_configured(state: LogState, event: e.PoolConfigured) -> None:

@@ -12,7 +12,7 @@ from ..names import JobId
 from ..state.job_ad import fold_job
 from ..state.job_procs import job_procs
 from ..state.records import MEASUREMENT, START, Claim, Starter, report_name
-from ..state.state import ExecutionPoint
+from ..state.state import ExecutionPoint, acts_as
 from . import machine_fold as slots
 
 MATCHED = "Matched/Idle"
@@ -98,7 +98,7 @@ def _fold_job_signalled(state: ExecutionPoint, event: e.JobSignalled) -> None:
 
 def _fold_claim_activated(state: ExecutionPoint, event: e.ClaimActivated) -> None:
     slots.FOLDS[e.ClaimActivated](state, event)
-    if event.key:
+    if event.key and acts_as(state, ExecutionPoint):
         state.remote_runs[str(state.position)] = event.slot
 
 

@@ -23,6 +23,7 @@ from ..events import (
     JobExited,
     JobSignalled,
     JobsTransitioned,
+    MachineEvent,
     MailDue,
     SlotEvent,
     SlotTransitioned,
@@ -30,7 +31,7 @@ from ..events import (
 )
 from ..state.records import Activation, Slot
 from ..state.slot_fold import SUSPENDED
-from ..state.state import State
+from ..state.state import ExecutionPoint, State, acts_as
 from .world import How
 
 
@@ -126,12 +127,20 @@ def _remote_run(state: State, position: int, event: SlotEvent) -> Iterator[str]:
         yield starter.key
 
 
+def _runs_here(state: State, claim: str) -> bool:
+    """Return True if a job with this claim runs here. A job without a claim needs no slot, so it runs where its access
+    point is."""
+    return not claim or acts_as(state, ExecutionPoint)
+
+
 def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
     """Yield the effects of the event at ``position``. ``state`` is the state after the event was appended."""
+    if isinstance(event, SlotEvent | MachineEvent) and not acts_as(state, ExecutionPoint):
+        return  # a copy: the slot is elsewhere
     if isinstance(event, SlotEvent):  # most events of a large decision
         yield from _slot_effects(state, position, event)
     elif isinstance(event, JobActivated):
-        if not event.deferred:
+        if not event.deferred and _runs_here(state, event.claim):
             yield Start(str(position))
     elif isinstance(event, JobDue):
         activation = state.by_job.get((event.cluster, event.proc))

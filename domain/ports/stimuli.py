@@ -10,7 +10,7 @@ from typing import ClassVar
 
 from msgspec import Struct, field
 
-from ..events import Ad, ByProtocol, Procs
+from ..events import Ad, ByProtocol, Event, Procs
 
 
 class Stimulus(Struct, frozen=True):
@@ -34,6 +34,7 @@ class FoundPool(Stimulus, frozen=True):
     version: str
     settings: dict[str, str]
     log: str = ""  #: the log's id, chosen by the caller
+    roles: tuple[str, ...] = ()  #: the roles that act in the log (empty: all)
 
 
 class AddMachine(Stimulus, frozen=True):
@@ -466,3 +467,43 @@ class ActivationEnded(Stimulus, frozen=True):
     protocol: str = ""  #: the protocol of the plugin that failed
     core: str = ""  #: the path of the core file (empty: none)
     expired: bool = False  #: the processes were killed because their deadline was not renewed (``World.renew``)
+
+
+class OutboxEntry(Struct, frozen=True):
+    """An entry of a peer's outbox (``events.Sent``)."""
+
+    version: int
+    digest: str  #: the digest of the outbox up to this entry, as the peer recorded it
+    positions: tuple[int, ...]  #: the positions of the events in the peer's log
+    events: tuple[Event, ...]
+
+
+class Follow(Stimulus, frozen=True):
+    """The next entries of the outbox that a peer keeps for this role were read."""
+
+    peer: str
+    log: str  #: the id of the peer's log
+    epoch: int
+    base: tuple[int, str]  #: the version and digest of the entry before these
+    last: int  #: the version of the outbox's last entry
+    entries: tuple[OutboxEntry, ...]
+    asked: int = 0  #: when they were requested, in microseconds, if they are all that there was; else 0
+
+
+class ExecutionPointSilent(Stimulus, frozen=True):
+    """The execution point of these slots, on which this access point has claims, is silent."""
+
+    slots: tuple[str, ...]
+    until: int  #: when the leases of the claims expire, in microseconds
+
+
+class ExecutionPointHeard(Stimulus, frozen=True):
+    """The execution point of these slots answers again, before the leases have expired."""
+
+    slots: tuple[str, ...]
+
+
+class LeaseOver(Stimulus, frozen=True):
+    """The leases of this access point's claims on these slots have expired."""
+
+    slots: tuple[str, ...]

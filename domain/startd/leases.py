@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..decision.draft import Draft, Refusal
-from ..events import ClaimHolderSilent
+from ..events import Ad, ClaimHolderSilent
+from ..names import SlotName
 from ..ports import stimuli as s
 from ..state.records import Slot
 from ..state.state import ExecutionPoint, SentAd
@@ -33,7 +34,26 @@ def claim_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:
         lease = int(text) if text.isdecimal() else claim.lease
     if lease > 0:
         return lease
-    machine = draft.state.machines.get(slot.machine)
+    return default_lease(draft, slot.name)
+
+
+def lease_of_claim(slot: Slot, job: Ad | None = None) -> int:
+    """Return the lease of an access point with a separate log, in seconds, as both sides compute it: JobLeaseDuration
+    in the ad that the job had when it was activated, or else the lease that the claim was granted with; 0 if the slot
+    is not claimed.
+
+    :param job: the ad of a job that is being activated
+    """
+    claim, run = slot.claim, slot.activation
+    if claim is None:
+        return 0
+    text = SentAd(job if job is not None else claim.ad if run is None else run.ad).value("JobLeaseDuration")
+    return int(text) if text.isdecimal() and int(text) else claim.lease
+
+
+def default_lease(draft: Draft[ExecutionPoint], slot: str) -> int:
+    """Return the lease of a claim whose job has no JobLeaseDuration, in seconds."""
+    machine = draft.state.machines.get(SlotName.parse(slot).machine)
     max_missed = duration(draft.state, machine, "MAX_CLAIM_ALIVES_MISSED") // SECOND
     return max_missed * duration(draft.state, machine, "ALIVE_INTERVAL") // SECOND
 

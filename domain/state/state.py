@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeGuard, TypeVar
 
 from msgspec import Struct
 
-from ..events import Ad, ClaimMade, GroupQuota, MailDue, Unmatched
+from ..events import Ad, ClaimMade, ClaimRequested, GroupQuota, MailDue, Unmatched
 from ..names import AccountName
 from ..state_machines import MANUAL, Dialect
 from .agenda import Agendas
@@ -22,6 +22,7 @@ from .cluster import IDLE, Cluster
 from .cycles import Cycles
 from .defrag_state import Defrag
 from .job_ad import unquoted
+from .peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, ROLES, Peers
 from .pool_settings import UID_DOMAIN
 from .records import Activation, Machine, PendingMatch, Reservation, Slot, Starter, Submitter
 from .user_maps import UserMaps, user_maps
@@ -76,6 +77,9 @@ class LogState:
     at: int = 0  #: the time of that event, in microseconds
     name: str = ""  #: the pool's name
     dialect: Dialect = MANUAL
+    roles: frozenset[str] = frozenset(ROLES)
+    """The roles that act in this log. The log of a role that runs separately also contains events of other roles."""
+    peers: Peers = field(default_factory=Peers)  #: the logs of the roles elsewhere
     settings: dict[str, str] = field(
         default_factory=dict
     )  #: the settings in force; replaced by a new dict on each change
@@ -171,6 +175,10 @@ class AccessPoint(Queue):
     """The keys of the activations whose processes have not reached their deferral time yet."""
     notifying: set[int] = field(default_factory=set)  #: the clusters with jobs whose users receive mail about them
     mails: dict[int, MailDue] = field(default_factory=dict)  #: the mails that still have to be sent, by position
+    claim_requests: dict[str, ClaimRequested] = field(default_factory=dict)
+    """The requests for slots of execution points with separate logs that are not answered yet, by the claim's id."""
+    disconnected: dict[str, int] = field(default_factory=dict)
+    """The keys of the activations whose execution point is silent, each with the end of its lease."""
 
     def record_cluster_change(self, cluster: Cluster) -> None:
         """Record that a cluster was submitted or edited, or is about to leave."""
@@ -333,6 +341,17 @@ class Manager(Slots, Queue):
         return usage
 
 
+Role = TypeVar("Role", bound=LogState)
+_NAMES: Final[dict[type[LogState], str]] = {
+    AccessPoint: ACCESS_POINT, ExecutionPoint: EXECUTION_POINT, Manager: MANAGER,
+}  # fmt: skip
+
+
+def acts_as(state: LogState, role: type[Role]) -> TypeGuard[Role]:
+    """Return True if a role acts in the state's log: it takes its timed actions there, and decides its messages."""
+    return isinstance(state, role) and _NAMES[role] in state.roles
+
+
 _NO_AD: Final[Ad] = {}  #: shared by all claims and activations of a pool with one log
 
 
@@ -348,7 +367,15 @@ class State(AccessPoint, ExecutionPoint, Manager):
     @property
     def running_keys(self) -> list[str]:
         """The keys of all runs of jobs, including those of external access points on this pool's slots."""
-        return [*self.activations, *self.remote_runs]
+        return [run.key for run in self.runs_here] + [*self.remote_runs]
+
+    @property
+    def runs_here(self) -> list[Activation]:
+        """The runs of jobs in the queue whose processes this pool starts. An access point with a separate log starts
+        only the jobs that need no slot."""
+        if EXECUTION_POINT in self.roles:
+            return [*self.activations.values()]
+        return [run for run in self.activations.values() if self.clusters[run.cluster].is_local]
 
     def job_ad(self, job: tuple[int, int], sent_ad: Ad) -> JobAd:
         cluster = self.clusters.get(job[0])

@@ -1,0 +1,337 @@
+"""The links of a role to its peers: reads their outboxes, answers their reads, and keeps the leases of claims.
+
+All state here can be lost: what must survive is in the logs. Times are microseconds on a clock that never jumps
+(CLOCK_BOOTTIME), unless they are said to be the log's.
+
+**Leases.** An execution point asks for renewal, by reading the access point's outbox; a complete page renews all claims
+that the access point still holds. The execution point counts the lease from when it asked, and the access point from
+when it answered, so the execution point always stops first, however slow the network is. An access point that starts
+has answered nothing, so it waits for a whole lease.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+from zlib import crc32
+
+import msgspec
+from attrs import define, field
+
+from ...domain.ports import stimuli as s
+from ...domain.ports.log import EventStore, LogError
+from ...domain.ports.world import Launch
+from ...domain.startd.leases import lease_of_claim
+from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
+from ...domain.state.records import Slot
+from ...domain.state.state import State
+from ...domain.units import SECOND
+from .carrier import Carrier
+from .datagrams import DECODE, ENCODE, PACK, PART, UNPACK, Hint, Page, PageContents, Read, read_page
+
+FIRST_RETRY, LAST_RETRY = SECOND // 2, 30 * SECOND  #: a read is repeated after the first, then twice as long ...
+SIGN_OF_LIFE: Final = 20 * SECOND  #: how often a role hints to its manager, and reads what nobody hinted at
+_LARGEST_PAGES: Final = 64_000_000  #: bytes of pages that are collected before they are decided
+
+
+@define
+class _Reading:
+    """A request to a peer that is not answered yet."""
+
+    number: int
+    after: int
+    asked: int
+    retry: int  #: when it is repeated
+    pause: int = FIRST_RETRY
+    parts: dict[int, bytes] = field(factory=dict)
+    check: int = 0
+
+
+@define
+class _Link:
+    """A peer. ``asked`` is when the last complete page was requested, ``answered`` when this role last answered with
+    one, ``heard`` when the peer last sent something."""
+
+    heard: int
+    asked: int = 0
+    answered: int = 0
+    latest: Hint | None = None  #: the last hint at entries that were not read yet
+    is_read: bool = False  #: whether its outbox was read to the end since this role started
+    read_at: int = 0  #: when the outbox was last read to its end
+    reading: _Reading | None = None
+    collected: list[PageContents] = field(factory=list)
+    size: int = 0
+    hinted: int = 0  #: the version of the last hint
+
+
+@define(eq=False)
+class Links:
+    """The links of one role. Its owner calls `receive` when datagrams arrive and when `next_due` is reached, has the
+    returned stimuli decided, and calls `hint` after each append."""
+
+    name: str
+    carrier: Carrier
+    log: EventStore
+    state: Callable[[], State]
+    clock: Callable[[], int]  #: CLOCK_BOOTTIME, in microseconds
+    log_time: Callable[[], int]
+    new_id: Callable[[str], str]
+    renew: Callable[[dict[str, int]], None]  #: gives running jobs new deadlines, by the keys of their runs
+    _links: dict[str, _Link] = field(factory=dict)
+    _numbers: int = 0
+    _pages: dict[str, tuple[int, bytes]] = field(factory=dict)
+    """The last page sent to each peer in several parts: where it begins, and its contents."""
+    _silent: set[str] = field(factory=set)
+    _signed_at: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        now = self.clock()
+        known = {*self.state().peers.followed, *self.state().peers.outboxes}
+        if role_of(self.name) != MANAGER:
+            known.add(MANAGER)
+        self._links = {peer: _Link(now, asked=now, answered=now) for peer in sorted(known)}
+
+    # Time
+
+    def next_due(self) -> int:
+        """Return when `receive` has something to do even if no datagram arrives."""
+        due = [self._signed_at + SIGN_OF_LIFE]
+        for peer, link in self._links.items():
+            due.append(link.reading.retry if link.reading is not None else self._next_read(peer, link))
+            if (deadline := self._next_lease_event(peer, link)) is not None:
+                due.append(deadline)
+        return min(due)
+
+    def _next_read(self, peer: str, link: _Link) -> int:
+        if link.latest is not None or not link.is_read:
+            return 0
+        lease = self._shortest_lease(peer)
+        return link.read_at + (SIGN_OF_LIFE if lease is None else min(lease // 3, self._alive_interval()))
+
+    # Sending
+
+    def hint(self) -> None:
+        """Tell the peers whose outboxes have grown, after an append."""
+        for peer, outbox in self.state().peers.outboxes.items():
+            link = self._link(peer)
+            if link.hinted != len(outbox.positions):
+                link.hinted = len(outbox.positions)
+                self._send_hint(peer)
+
+    def _send_hint(self, peer: str) -> None:
+        outbox = self.state().peers.outboxes.get(peer)
+        self._send(peer, Hint(self.log.id, 0 if outbox is None else len(outbox.positions)))
+
+    def _send(self, peer: str, datagram: Hint | Read | Page) -> None:
+        self.carrier.send(peer, ENCODE(datagram))
+
+    def _ask(self, peer: str, link: _Link, now: int) -> None:
+        """Ask for the next page, or again for the missing parts of the current one. A request that is repeated from the
+        beginning has a new number: a late answer to the earlier one must not count as an answer to this one."""
+        reading = link.reading
+        pause = FIRST_RETRY if reading is None else min(reading.pause * 2, LAST_RETRY)
+        if reading is None or not reading.parts:
+            followed = self.state().peers.followed.get(peer)
+            after = 0 if followed is None else followed.version
+            if link.collected and link.collected[-1].entries:
+                after = link.collected[-1].entries[-1].version
+            self._numbers += 1
+            reading = link.reading = _Reading(self._numbers, after, now, now + pause, pause)
+        reading.pause, reading.retry = pause, now + pause
+        missing = next(part for part in range(len(reading.parts) + 1) if part not in reading.parts)
+        self._send(peer, Read(reading.number, reading.after, missing))
+
+    # Receiving
+
+    def receive(self) -> list[s.Stimulus]:
+        """Handle the datagrams that have arrived and what is due. Return the stimuli to decide."""
+        stimuli: list[s.Stimulus] = []
+        for peer, data in self.carrier.receive():
+            try:
+                datagram = DECODE(data)
+            except (msgspec.MsgspecError, ValueError):
+                continue  # a peer of another release, or a damaged one
+            link = self._link(peer)
+            link.heard = self.clock()
+            if isinstance(datagram, Hint):
+                followed = self.state().peers.followed.get(peer)
+                known = 0 if followed is None or followed.log != datagram.log else followed.version
+                if datagram.version > known:
+                    link.latest = datagram
+            elif isinstance(datagram, Read):
+                stimuli += self._answer(peer, link, datagram)
+            else:
+                stimuli += self._take_part(peer, link, datagram)
+        now = self.clock()
+        for peer, link in self._links.items():
+            stimuli += self._lease_events(peer, link, now)
+            due = link.reading.retry if link.reading is not None else self._next_read(peer, link)
+            if due <= now:
+                self._ask(peer, link, now)
+        if self._signed_at + SIGN_OF_LIFE <= now:
+            self._signed_at = now
+            if MANAGER in self._links:
+                self._send_hint(MANAGER)
+        return stimuli
+
+    def _link(self, peer: str) -> _Link:
+        link = self._links.get(peer)
+        if link is None:
+            now = self.clock()
+            link = self._links[peer] = _Link(now, asked=now, answered=now)
+        return link
+
+    def _answer(self, peer: str, link: _Link, read: Read) -> Iterator[s.Stimulus]:
+        """Send a part of a page. A complete page renews the leases of this role's claims at the peer."""
+        kept = self._pages.get(peer)
+        if read.part and kept is not None and kept[0] == read.after:
+            data = kept[1]
+        else:
+            page = read_page(self.log, self.state(), peer, read.after)
+            data = PACK(page)
+            self._pages[peer] = read.after, data
+            if page.is_complete:
+                link.answered = self.clock()
+                if role_of(self.name) == ACCESS_POINT:
+                    yield from self._heard(peer)
+        parts, check = max(1, -(-len(data) // PART)), crc32(data)
+        if read.part < parts:
+            piece = data[read.part * PART : (read.part + 1) * PART]
+            self._send(peer, Page(read.number, read.part, parts, piece, check))
+        if read.part >= parts - 1:
+            self._pages.pop(peer, None)
+
+    def _take_part(self, peer: str, link: _Link, page: Page) -> Iterator[s.Stimulus]:
+        reading = link.reading
+        if reading is None or reading.number != page.number:
+            return
+        if reading.check != page.check:
+            reading.parts.clear()
+            reading.check = page.check
+        reading.parts[page.part] = page.data
+        if len(reading.parts) < page.parts:
+            reading.pause = FIRST_RETRY
+            self._ask(peer, link, self.clock())
+            return
+        data = b"".join(reading.parts[part] for part in range(page.parts))
+        link.reading = None
+        try:
+            contents = UNPACK(data)
+        except (msgspec.MsgspecError, ValueError):
+            return
+        link.collected.append(contents)
+        link.size += len(data)
+        if contents.is_complete or link.size > _LARGEST_PAGES or not contents.entries:
+            yield from self._follow(peer, link, reading.asked, contents.is_complete)
+        else:
+            link.is_read = False
+
+    def _follow(self, peer: str, link: _Link, asked: int, is_complete: bool) -> Iterator[s.Stimulus]:
+        """Return the stimulus that decides the collected pages. A complete page renews the leases of the peer's
+        claims."""
+        pages, link.collected, link.size = link.collected, [], 0
+        try:
+            follows = [page.stimulus(self.new_id("follow"), peer) for page in pages]
+        except LogError:
+            return  # events of a later release: this role waits until it is upgraded
+        merged = follows[0]
+        for other in follows[1:]:
+            merged = msgspec.structs.replace(merged, last=other.last, entries=(*merged.entries, *other.entries))
+        link.is_read, link.read_at = is_complete, asked
+        hint = link.latest
+        if is_complete and hint is not None and not (hint.log == pages[-1].log and hint.version > pages[-1].last):
+            link.latest = None
+        if is_complete:
+            link.asked = asked
+            yield from self._renewed(peer)
+        followed = self.state().peers.followed.get(peer)
+        if merged.entries or followed is None or merged.log != followed.log or merged.last < followed.version:
+            log_asked = self.log_time() - (self.clock() - asked) if is_complete else 0
+            yield msgspec.structs.replace(merged, asked=log_asked)
+
+    # Leases
+
+    def _alive_interval(self) -> int:
+        return self.state().setting("ALIVE_INTERVAL") if "ALIVE_INTERVAL" in self.state().settings else 300 * SECOND
+
+    def _leases(self, peer: str) -> Iterator[tuple[Slot, int]]:
+        """Yield the slots that have a claim between this role and a peer, with the claims' leases."""
+        if {role_of(self.name), role_of(peer)} != {ACCESS_POINT, EXECUTION_POINT}:
+            return
+        is_holder = role_of(self.name) == ACCESS_POINT
+        for slot in self.state().slots.values():
+            if slot.claim is not None and (peer_of_slot(slot.name) if is_holder else slot.claim.holder) == peer:
+                yield slot, lease_of_claim(slot) * SECOND
+
+    def _shortest_lease(self, peer: str) -> int | None:
+        if (role_of(self.name), role_of(peer)) != (EXECUTION_POINT, ACCESS_POINT):
+            return None
+        return min((lease for _, lease in self._leases(peer) if lease), default=None)
+
+    def _lease_times(self, peer: str, link: _Link) -> Iterator[tuple[Slot, int, bool]]:
+        """Yield each claimed slot with its next instant: when the peer counts as silent, or when the lease is over,
+        which is given as True."""
+        is_holder = role_of(self.name) == ACCESS_POINT
+        for slot, lease in self._leases(peer):
+            if not lease:
+                continue
+            if is_holder:
+                run = slot.activation
+                is_silent = run is None or run.key in self.state().disconnected
+                yield slot, link.answered + (lease + margin(lease) if is_silent else lease // 2), is_silent
+            elif slot.claim is not None and not slot.claim.lease_end:
+                yield slot, link.asked + lease // 2, False
+            elif slot.claim is not None and slot.state == "Claimed" and slot.claim.lease_end > self.log_time():
+                yield slot, link.asked + lease, True  # in case the log's clock is set back
+
+    def _next_lease_event(self, peer: str, link: _Link) -> int | None:
+        return min((at for _, at, _ in self._lease_times(peer, link)), default=None)
+
+    def _lease_events(self, peer: str, link: _Link, now: int) -> Iterator[s.Stimulus]:
+        log_now, is_holder, over = self.log_time(), role_of(self.name) == ACCESS_POINT, []
+        for slot, at, is_over in [*self._lease_times(peer, link)]:
+            if at > now:
+                continue
+            lease = lease_of_claim(slot) * SECOND
+            if not is_holder:
+                heard = log_now - (lease if is_over else now - link.asked)
+                yield s.HolderSilent(self.new_id("lease"), slot.name, heard)
+            elif is_over:
+                over.append(slot.name)
+            else:
+                until = log_now + link.answered + lease + margin(lease) - now
+                yield s.ExecutionPointSilent(self.new_id("lease"), (slot.name,), until)
+        if over:
+            yield s.LeaseOver(self.new_id("lease"), tuple(over))
+
+    def _heard(self, peer: str) -> Iterator[s.Stimulus]:
+        """Return the stimulus that says that the execution point of disconnected jobs answers again."""
+        disconnected = self.state().disconnected
+        slots = [slot.name for slot, _ in self._leases(peer) if slot.activation and slot.activation.key in disconnected]
+        if slots:
+            yield s.ExecutionPointHeard(self.new_id("lease"), tuple(slots))
+
+    def _renewed(self, peer: str) -> Iterator[s.Stimulus]:
+        """Renew the deadlines of a holder's jobs. Return the stimuli that say that the holder is not silent any
+        more."""
+        if role_of(self.name) != EXECUTION_POINT or role_of(peer) != ACCESS_POINT:
+            return
+        deadlines = {}
+        for slot, lease in self._leases(peer):
+            if slot.activation is not None:
+                deadlines[slot.activation.key] = self._links[peer].asked + lease
+            if slot.claim is not None and slot.claim.lease_end:
+                yield s.HolderHeard(self.new_id("lease"), slot.name)
+        if deadlines:
+            self.renew(deadlines)
+
+    def deadline_of(self, launch: Launch) -> int:
+        """Return the deadline of a job that is about to start, on this object's clock."""
+        slot = self.state().slots[launch.slot]
+        assert slot.claim is not None, "a job runs on a claim"
+        return self._link(slot.claim.holder).asked + lease_of_claim(slot) * SECOND
+
+
+def margin(lease: int) -> int:
+    """Return how much longer than a lease an access point waits, because clocks drift and killing takes time."""
+    return max(2 * SECOND, lease // 20)

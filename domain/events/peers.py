@@ -1,0 +1,110 @@
+"""Events of a role with its own log: what it sends to the roles elsewhere, and what it has read from them."""
+
+from __future__ import annotations
+
+from .base import Ad, ClusterEvent, Event, SlotEvent, event
+
+
+class PeerEvent(Event, frozen=True):
+    """An event about another role's log. Its name is manager, access-point/NAME or execution-point/NAME."""
+
+    peer: str  #: the other role's name
+
+    @property
+    def stream(self) -> str:
+        return f"peer/{self.peer}"
+
+
+@event("peer.sent")
+class Sent(PeerEvent, frozen=True):
+    """An entry of the outbox for a peer: events of this log that concern the peer, in the form in which it reads
+    them."""
+
+    version: int  #: the number of the entry in this outbox, from 1
+    positions: tuple[int, ...]  #: the positions of the events
+    digest: str  #: the SHA-256 of the outbox up to this entry
+
+
+@event("peer.followed")
+class Followed(PeerEvent, frozen=True):
+    """The outbox of a peer was read up to an entry. The same append contains all that results from these entries."""
+
+    log: str  #: the id of the peer's log
+    epoch: int  #: the peer's epoch (`WriterBegan`)
+    version: int  #: the last entry read
+    digest: str  #: the SHA-256 of the outbox up to that entry
+
+
+@event("peer.rejected")
+class PeerRejected(PeerEvent, frozen=True):
+    """What a peer sent was rejected: it contradicts what was read from it before, or concerns what is not its own."""
+
+    log: str  #: the id of the peer's log
+    reason: str  #: why
+
+
+@event("claim.requested")
+class ClaimRequested(SlotEvent, frozen=True):
+    """The access point requested the slot of an execution point with a separate log, for a matched job."""
+
+    claim: str  #: the claim's id
+    submitter: str  #: the submitter, such as alice@example.org
+    job: str  #: the matched job, such as 12.3
+    ad: Ad  #: the job's ad
+    preempts: tuple[str, ...] = ()  #: the dynamic slots to preempt for the claim
+    limits: str = ""  #: the concurrency limits of the match
+    negotiator: str = ""  #: the negotiator that made the match, if there are several (empty: NEGOTIATOR)
+
+
+@event("claim.granted")
+class ClaimGranted(SlotEvent, frozen=True):
+    """The execution point accepted an access point's claim request, and shows it the slot."""
+
+    claim: str  #: the claim's id
+    holder: str  #: the access point
+    machine: str  #: the slot's machine
+    kind: str  #: static or dynamic
+    state_activity: str  #: the slot's state/activity, such as Claimed/Idle
+    ad: Ad  #: the slot's published ad
+    weight: int  #: the slot's weight in thousandths
+    rank: float  #: the value of RANK for the job
+    lease: int  #: the seconds of silence after which the claim ends, unless the job has a JobLeaseDuration
+
+
+@event("claim.rejected")
+class ClaimRejected(SlotEvent, frozen=True):
+    """The execution point rejected an access point's claim request, or a job for a claim that has ended."""
+
+    claim: str  #: the claim's id
+    holder: str  #: the access point
+    reason: str  #: why
+
+
+@event("claim.commanded")
+class ClaimCommanded(SlotEvent, frozen=True):
+    """The access point sent the execution point a command about its claim or its claim request."""
+
+    claim: str  #: the claim's id
+    command: str  #: vacate, vacate_fast, suspend, continue, release, or withdraw (the request)
+
+
+@event("match.taken")
+class MatchTaken(SlotEvent, frozen=True):
+    """An access point with a separate log has started the matched job, so the match is over."""
+
+    job: str  #: the job, such as 12.3
+
+
+@event("job.disconnected")
+class JobDisconnected(ClusterEvent, frozen=True):
+    """The execution point of a running job is silent."""
+
+    proc: int  #: the job's process number
+    until: int  #: when the claim's lease expires, in microseconds
+
+
+@event("job.reconnected")
+class JobReconnected(ClusterEvent, frozen=True):
+    """The execution point of a disconnected job answers again, and the job still runs."""
+
+    proc: int  #: the job's process number

@@ -1,0 +1,128 @@
+"""Fold the events of a role with its own log about the logs of the roles elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import events as e
+from ..names import JobId
+from ..state.peers import ACCESS_POINT, FollowedPeer, Outbox, role_of
+from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager
+from .claim_fold import unassign_slot
+from .matches import end_match
+
+
+def _fold_sent(state: LogState, event: e.Sent) -> None:
+    outbox = state.peers.outboxes.setdefault(event.peer, Outbox())
+    outbox.positions.append(state.position)
+    outbox.digest = event.digest
+    if role_of(event.peer) == ACCESS_POINT:
+        _forget_lapsed(state, event.peer)
+
+
+def _forget_lapsed(state: LogState, holder: str) -> None:
+    """Forget the ended claims of a holder, to which their ends have just been sent."""
+    peers = state.peers
+    for slot, claim in [lapsed for lapsed in peers.lapsed if peers.shown.get(lapsed[0], {}).get(lapsed[1]) == holder]:
+        peers.lapsed.remove((slot, claim))
+        del peers.shown[slot][claim]
+        if not peers.shown[slot]:
+            del peers.shown[slot]
+
+
+def _fold_followed(state: LogState, event: e.Followed) -> None:
+    peers, peer = state.peers, state.peers.followed.get(event.peer)
+    peers.rejected.pop(event.peer, None)
+    if peer is not None and peer.log == event.log:
+        peer.epoch, peer.version, peer.digest = event.epoch, event.version, event.digest
+        return
+    if role_of(event.peer) == ACCESS_POINT:
+        peers.numbered += 1
+    peers.followed[event.peer] = FollowedPeer(event.log, event.epoch, event.version, event.digest, peers.numbered)
+
+
+def _fold_peer_rejected(state: LogState, event: e.PeerRejected) -> None:
+    state.peers.rejected[event.peer] = event.reason
+
+
+ANY_ROLE: dict[type[e.Event], Callable[[LogState, Any], None]] = {
+    e.Sent: _fold_sent,
+    e.Followed: _fold_followed,
+    e.PeerRejected: _fold_peer_rejected,
+}
+
+
+# The access point: requests for slots, and the connection to the execution points of its jobs
+
+
+def _fold_claim_requested(state: AccessPoint, event: e.ClaimRequested) -> None:
+    job = JobId.parse(event.job)
+    end_match(state.matches, event.slot, job)
+    state.claim_requests[event.claim] = event
+    state.assigned_slots[job] = event.slot
+
+
+def _end_request(state: AccessPoint, event: e.ClaimMade | e.ClaimRejected | e.ClaimCommanded) -> None:
+    request = state.claim_requests.pop(event.claim, None)
+    if request is not None and not isinstance(event, e.ClaimMade):
+        unassign_slot(state, request.slot, JobId.parse(request.job))
+        state.job_change_position = state.position
+
+
+def _fold_job_disconnected(state: AccessPoint, event: e.JobDisconnected) -> None:
+    state.disconnected[state.by_job[event.cluster, event.proc].key] = event.until
+
+
+def _fold_job_reconnected(state: AccessPoint, event: e.JobReconnected) -> None:
+    state.disconnected.pop(state.by_job[event.cluster, event.proc].key, None)
+
+
+def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
+    state.disconnected.pop(event.key, None)
+
+
+AT_ACCESS_POINT: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
+    e.ClaimRequested: _fold_claim_requested,
+    e.ClaimMade: _end_request,
+    e.ClaimRejected: _end_request,
+    e.ClaimCommanded: _end_request,
+    e.JobDisconnected: _fold_job_disconnected,
+    e.JobReconnected: _fold_job_reconnected,
+    e.JobExited: _fold_job_exited,
+}
+
+
+# The execution point: the claims of access points with separate logs
+
+
+def _fold_external_claim(state: ExecutionPoint, event: e.ClaimMade | e.ClaimQueued) -> None:
+    if role_of(event.holder) == ACCESS_POINT:
+        state.peers.shown.setdefault(event.slot, {})[event.claim] = event.holder
+
+
+def _fold_end_of_claim(state: ExecutionPoint, event: e.ClaimEnded | e.ClaimWithdrawn) -> None:
+    if event.claim in state.peers.shown.get(event.slot, ()):
+        state.peers.lapsed.append((event.slot, event.claim))
+
+
+AT_EXECUTION_POINT: dict[type[e.Event], Callable[[ExecutionPoint, Any], None]] = {
+    e.ClaimMade: _fold_external_claim,
+    e.ClaimQueued: _fold_external_claim,
+    e.ClaimEnded: _fold_end_of_claim,
+    e.ClaimWithdrawn: _fold_end_of_claim,
+    e.ClaimGranted: lambda state, event: None,
+    e.ClaimRejected: lambda state, event: None,
+}
+
+
+def _fold_match_taken(state: Manager, event: e.MatchTaken) -> None:
+    state.count_limits(end_match(state.match_limits, event.slot, event.job) or "", -1)
+    end_match(state.slot_matches, event.slot, event.job)
+    if isinstance(state, AccessPoint):
+        job = JobId.parse(event.job)
+        end_match(state.matches, event.slot, job)
+        unassign_slot(state, event.slot, job)
+
+
+AT_MANAGER: dict[type[e.Event], Callable[[Manager, Any], None]] = {e.MatchTaken: _fold_match_taken}

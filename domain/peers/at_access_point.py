@@ -1,0 +1,181 @@
+"""What an access point does with the events of execution points and of the manager."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec.structs import replace
+
+from .. import events as e
+from ..decide.rules import Rules
+from ..decision.draft import Draft
+from ..names import JobId
+from ..ports import stimuli as s
+from ..ports.messages import JobPaused
+from ..ports.run_reports import decode_report
+from ..schedd.claims import job_paused
+from ..schedd.job_processes import end_run
+from ..state.job_ad import vacate_reason
+from ..state.peers import peer_of_slot
+from ..state.records import Activation
+from ..state.state import State
+from ..state_machines.hold_codes import StopReason
+from ..state_machines.slot_rows import INITIAL_PAIR
+from . import elsewhere
+from .following import reject
+
+_RULES: Final = Rules({
+    s.ActivationStarted: "schedd.job_processes.log_start",
+    s.ActivationMeasured: "schedd.job_processes.log_measurement",
+    s.ActivationChirped: "schedd.job_processes.log_chirp",
+    s.ActivationEnded: "schedd.job_processes.end_run",
+    s.Transferred: "schedd.job_processes.log_transfer",
+})  # fmt: skip
+
+
+def accept_matches(draft: Draft[State], stimulus: s.Follow, position: int, event: e.CycleHeld) -> None:
+    """Record the matches of jobs that still need a slot; the others are void."""
+    idle = [match for match in event.matches if _waits_for_slot(draft.state, JobId.parse(match.job))]
+    known = [each for each in event.unmatched if JobId.parse(each.job).cluster in draft.state.clusters]
+    draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, matches=tuple(idle), unmatched=tuple(known)))
+    for match in event.matches:
+        if match not in idle:
+            draft.emit(e.MatchVoided(*draft.header("match_void"), match.slot, match.job))
+
+
+def _waits_for_slot(state: State, job: JobId) -> bool:
+    cluster = state.clusters.get(job.cluster)
+    is_idle = cluster is not None and job.proc in cluster and cluster.status_of(job.proc) == "Idle"
+    return is_idle and job not in state.by_job and job not in state.assigned_slots
+
+
+def accept_grant(draft: Draft[State], stimulus: s.Follow, position: int, event: e.ClaimGranted) -> None:
+    """Show the slot, and record the claim, on which the requested job or another one will run. A claim that was
+    withdrawn meanwhile was released by that."""
+    request = draft.state.claim_requests.get(event.claim)
+    if request is None or peer_of_slot(event.slot) != stimulus.peer:
+        return
+    why = draft.header("claimed")
+    forget(draft, event.slot)
+    draft.emit(e.SlotCreated(*why, event.slot, event.machine, event.kind, "", event.ad))
+    draft.emit(e.SlotTransitioned(*why, event.slot, "", INITIAL_PAIR, event.state_activity))
+    draft.emit(
+        e.ClaimMade(
+            *why, event.slot, event.claim, request.submitter, event.weight, event.rank, job=request.job,
+            lease=event.lease, limits=request.limits, negotiator=request.negotiator,
+        )
+    )  # fmt: skip
+
+
+def accept_rejection(draft: Draft[State], stimulus: s.Follow, position: int, event: e.ClaimRejected) -> None:
+    """The request failed, or the claim has ended before its job started."""
+    request, slot = draft.state.claim_requests.get(event.claim), draft.state.slots.get(event.slot)
+    if slot is not None and slot.claim is not None and slot.claim.id == event.claim:
+        elsewhere.give_up(draft, (event.slot,), "claim_failed")
+    if request is not None:
+        draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus))
+        draft.emit(e.MatchVoided(*draft.header("claim_failed"), request.slot, request.job))
+
+
+def forget(draft: Draft[State], slot: str) -> None:
+    if slot in draft.state.slots:
+        elsewhere.end_claim(draft, slot, "claim_over")
+
+
+def end_claim(draft: Draft[State], stimulus: s.Follow, position: int, event: e.ClaimEnded) -> None:
+    """The execution point has ended the claim. Its job, if there is one, is reported separately."""
+    slot = draft.state.slots.get(event.slot)
+    if slot is not None and slot.claim is not None and slot.claim.id == event.claim:
+        elsewhere.end_claim(draft, event.slot, event.cause)
+
+
+def forget_slot(draft: Draft[State], stimulus: s.Follow, position: int, event: e.SlotDestroyed) -> None:
+    if _is_shown(draft, stimulus, event):
+        forget(draft, event.slot)
+
+
+def _is_shown(draft: Draft[State], stimulus: s.Follow, event: e.SlotEvent) -> bool:
+    """Return True if the peer has shown its slot. An event about another machine's slot is rejected."""
+    if peer_of_slot(event.slot) != stimulus.peer:
+        reject(draft, stimulus, f"it sent an event about {event.slot}, which is not its own")
+        return False
+    return event.slot in draft.state.slots
+
+
+def copy_slot_event(draft: Draft[State], stimulus: s.Follow, position: int, event: e.SlotEvent) -> None:
+    if _is_shown(draft, stimulus, event):
+        draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus))
+
+
+def move_slot(draft: Draft[State], stimulus: s.Follow, position: int, event: e.SlotTransitioned) -> None:
+    """Copy the transition. A job whose slot was suspended or continued is, too."""
+    if not _is_shown(draft, stimulus, event):
+        return
+    slot = draft.state.slots[event.slot]
+    copy_slot_event(draft, stimulus, position, replace(event, source=slot.state_activity))
+    run = slot.activation
+    if run is None or not run.cluster:
+        return
+    if event.target == "Claimed/Suspended":
+        job_paused(draft, JobPaused(run.cluster, run.proc, "suspend", "Running", event.cause))
+    elif event.source == "Claimed/Suspended" and event.target == "Claimed/Busy":
+        job_paused(draft, JobPaused(run.cluster, run.proc, "continue", "Suspended", event.cause))
+
+
+def _run_on(draft: Draft[State], slot: str) -> Activation | None:
+    return next((run for run in draft.state.activations.values() if run.slot == slot), None)
+
+
+def signal_job(draft: Draft[State], stimulus: s.Follow, position: int, event: e.StarterSignalled) -> None:
+    """Record that the execution point ends the job, and why, unless this access point has asked for that."""
+    run = _run_on(draft, event.slot) if peer_of_slot(event.slot) == stimulus.peer else None
+    if run is not None and not run.stop_signal:
+        vacated = vacate_reason(StopReason(event.code, event.subcode, event.reason)) if event.reason else {}
+        why = draft.header(event.cause)
+        draft.emit(e.JobSignalled(*why, run.cluster, run.proc, event.how, 0, vacated=vacated))
+
+
+def decide_report(draft: Draft[State], stimulus: s.Follow, position: int, event: e.RunReported) -> None:
+    """Decide a report about a job's processes as if they ran on this machine. A late report about a run that was given
+    up is ignored."""
+    run = draft.state.activations.get(event.key)
+    if run is None or run.slot != event.slot or peer_of_slot(event.slot) != stimulus.peer:
+        return
+    report = decode_report(event)
+    _RULES[type(report)](draft, report)
+
+
+def end_runs_without_claim(draft: Draft[State]) -> None:
+    """End the runs whose claims have ended without a report about the run: their jobs arrived after the claim's end. An
+    execution point ends a claim only after the job's processes, and reports both together."""
+    state = draft.state
+    if not any(isinstance(event, e.SlotDestroyed) for event in draft.events):
+        return
+    for run in [run for run in state.activations.values() if run.slot not in state.slots]:
+        if not state.clusters[run.cluster].is_local:
+            end_run(draft, s.ActivationEnded(draft.stimulus, run.key, draft.now, lost=True))
+
+
+# Leases
+
+
+def disconnect(draft: Draft[State], stimulus: s.ExecutionPointSilent) -> None:
+    """Record that the execution point of running jobs is silent."""
+    for run in _runs_on(draft, stimulus.slots):
+        if run.key not in draft.state.disconnected:
+            draft.emit(e.JobDisconnected(*draft.header("unheard"), run.cluster, run.proc, stimulus.until))
+
+
+def reconnect(draft: Draft[State], stimulus: s.ExecutionPointHeard) -> None:
+    for run in _runs_on(draft, stimulus.slots):
+        if run.key in draft.state.disconnected:
+            draft.emit(e.JobReconnected(*draft.header("heard"), run.cluster, run.proc))
+
+
+def give_up(draft: Draft[State], stimulus: s.LeaseOver) -> None:
+    """Give up the claims on these slots, and run their jobs elsewhere: their execution point has ended them by now."""
+    elsewhere.give_up(draft, stimulus.slots, "lease_over")
+
+
+def _runs_on(draft: Draft[State], slots: tuple[str, ...]) -> list[Activation]:
+    return [run for run in draft.state.activations.values() if run.slot in slots]

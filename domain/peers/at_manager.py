@@ -1,0 +1,50 @@
+"""What the manager does with the events of execution points and access points: it copies them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec.structs import replace
+
+from .. import events as e
+from ..decision.draft import Draft
+from ..names import JobId
+from ..negotiator.accounting import first_factor
+from ..ports.stimuli import Follow
+from ..state.peers import peer_of_slot
+from ..state.state import State
+from .following import reject
+from .sent_forms import JOBS_PER_ACCESS_POINT, numbered
+
+
+def copy_slot_event(draft: Draft[State], stimulus: Follow, position: int, event: Any) -> None:
+    """Copy an event about a machine or a slot. A claim's submitter may need an account."""
+    owner = peer_of_slot(event.slot) if isinstance(event, e.SlotEvent) else f"execution-point/{event.machine}"
+    if owner != stimulus.peer:
+        reject(draft, stimulus, f"it sent an event about {owner}, which is another execution point")
+        return
+    event = replace(event, at=draft.now, stimulus=draft.stimulus)
+    if isinstance(event, e.ClaimMade):
+        event = replace(event, factor=first_factor(draft.state, event.submitter, event.negotiator))
+    draft.emit(event)
+
+
+def copy_job_event(draft: Draft[State], stimulus: Follow, position: int, event: Any) -> None:
+    """Copy an event about jobs. The cluster's number contains the access point's, since each counts from 1."""
+    number = draft.state.peers.followed[stimulus.peer].number
+    cluster = event.cluster + number * JOBS_PER_ACCESS_POINT
+    event = replace(event, at=draft.now, stimulus=draft.stimulus, cluster=cluster)
+    if isinstance(event, e.ClusterSubmitted):
+        event = replace(event, factor=first_factor(draft.state, event.submitter))
+    if isinstance(event, e.JobsTransitioned) and event.row == "activate":
+        job = JobId(cluster, event.procs[0][0])
+        slot = draft.state.assigned_slots.get(job)
+        if slot is not None:
+            draft.emit(e.MatchTaken(*draft.header("claimed"), slot, str(job)))
+    draft.emit(event)
+
+
+def void_match(draft: Draft[State], stimulus: Follow, position: int, event: e.MatchVoided) -> None:
+    job = numbered(event.job, draft.state.peers.followed[stimulus.peer].number)
+    if job in draft.state.slot_matches.get(event.slot, ()):
+        draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, job=job))
