@@ -20,7 +20,6 @@ from attrs import define, field
 
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, LogError
-from ...domain.ports.world import Launch
 from ...domain.startd.leases import lease_of_claim
 from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
 from ...domain.state.records import Slot
@@ -76,7 +75,7 @@ class Links:
     clock: Callable[[], int]  #: CLOCK_BOOTTIME, in microseconds
     log_time: Callable[[], int]
     new_id: Callable[[str], str]
-    renew: Callable[[dict[str, int]], None]  #: gives running jobs new deadlines, by the keys of their runs
+    renew_deadlines: Callable[[], None]  #: passes the new ``deadline_of`` all slots on to the jobs' supervisor
     _links: dict[str, _Link] = field(factory=dict)
     _numbers: int = 0
     _pages: dict[str, tuple[int, bytes]] = field(factory=dict)
@@ -316,18 +315,13 @@ class Links:
         more."""
         if role_of(self.name) != EXECUTION_POINT or role_of(peer) != ACCESS_POINT:
             return
-        deadlines = {}
-        for slot, lease in self._leases(peer):
-            if slot.activation is not None:
-                deadlines[slot.activation.key] = self._links[peer].asked + lease
+        for slot, _ in self._leases(peer):
             if slot.claim is not None and slot.claim.lease_end:
                 yield s.HolderHeard(self.new_id("lease"), slot.name)
-        if deadlines:
-            self.renew(deadlines)
+        self.renew_deadlines()
 
-    def deadline_of(self, launch: Launch) -> int:
-        """Return the deadline of a job that is about to start, on this object's clock."""
-        slot = self.state().slots[launch.slot]
+    def deadline_of(self, slot: Slot) -> int:
+        """Return the deadline of a job that is about to start on a slot, on this object's clock."""
         assert slot.claim is not None, "a job runs on a claim"
         return self._link(slot.claim.holder).asked + lease_of_claim(slot) * SECOND
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import define
 
@@ -25,6 +25,7 @@ from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, Fenced, LogError
 from ...domain.schedd.constraints import EvaluationBudget
+from ...domain.state.peers import peer_name
 from ..machine.host import user_name
 from ..machine.local_time import local_time
 from ..sockets import listen, make_private
@@ -44,6 +45,10 @@ from .slow_requests import MAX_JOBS, DescriptionReader, EvaluationQueue, Waiting
 from .snapshot import Snapshot
 from .startd import ExecutionPoint
 from .subscribers import VIEWS_EVERY, Subscribers
+
+if TYPE_CHECKING:
+    from ..fabric.carrier import Carrier
+    from ..fabric.links import Links
 
 PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
 SLOW_CLIENTS = 20_000  #: microseconds between attempts to send to a client that does not read
@@ -133,6 +138,7 @@ class PoolServer:
         self._pending: list[_PendingRequest] = []
         self._evaluations = EvaluationQueue[_PendingRequest]()
         self._reader = DescriptionReader(self.wake)
+        self._links: Links | None = None
         self._reserved = 0
         self._warned = False
         self._connections = Connections(lambda client: self.world.unwatch(client.connection.fileno()))
@@ -141,6 +147,31 @@ class PoolServer:
         for end in (self._wake_in, self._wake_out):
             end.setblocking(False)
         self.world.watch(self._wake_in.fileno(), self._on_wake)
+
+    def connect(self, carrier: Carrier) -> None:
+        """Connect the log's role to its peers. The log must have a single role."""
+        from ..fabric.links import Links
+        from ..machine.execution.supervisor.supervised_job import boot_ticker
+
+        engine, name = self.engine, peer_name(*self.engine.state.roles, self.engine.state.name)
+        self._links = Links(
+            name, carrier, self.log, lambda: engine.state, boot_ticker, engine.now, engine.id, engine.renew_deadlines
+        )
+        engine.deadline_of = self._links.deadline_of
+        engine.subscribe(lambda first, events: self._links.hint() if self._links is not None else None)
+        self.world.watch(carrier.fileno(), lambda: None)  # `step` returns when a datagram arrives
+
+    def _exchange(self) -> None:
+        """Handle the datagrams of peers. A page that cannot be decided is read again later."""
+        for stimulus in () if self._links is None else self._links.receive():
+            try:
+                self.engine.handle([stimulus])
+            except Fenced:
+                raise
+            except LogError as error:
+                self._refuse([], error)
+            except Exception as error:
+                self.warn(f"what a peer sent could not be decided ({type(error).__name__}: {error}): {stimulus!r:.300}")
 
     def _listen(self) -> None:
         try:
@@ -327,6 +358,8 @@ class PoolServer:
             soon.append(now + round(slowest * 1_000_000))
         if self._connections.has_waiting_request or self._evaluations:
             soon.append(now)
+        if self._links is not None:
+            soon.append(now + max(0, self._links.next_due() - self._links.clock()))
         until = min([*soon, *([] if until is None else [until])], default=None)
         stimuli = self.engine.wait(until)
         for client, line in self._connections.requests_of_round():
@@ -350,6 +383,7 @@ class PoolServer:
             self._warned = False
             for request, answer in zip(requests, answers[len(stimuli) :], strict=True):
                 self._answer(request, answer)
+        self._exchange()
         self._evaluations.evaluate_next()
         ready = self._evaluations.next_ready()
         if ready is not None:
@@ -428,6 +462,9 @@ class PoolServer:
             signal.set_wakeup_fd(-1)
         for client in self._connections:
             client.connection.close()
+        if self._links is not None:
+            self.world.unwatch(self._links.carrier.fileno())
+            self._links.carrier.close()
         if self._listener is not None:
             self._listener.close()
             with suppress(FileNotFoundError):

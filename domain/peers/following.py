@@ -55,7 +55,7 @@ RULES: Final[Mapping[tuple[str, str], Rules]] = {
 """The rules for the events of each peer role (first) that a role (second) receives."""
 
 
-def follow(draft: Draft[LogState], stimulus: Follow) -> None:
+def follow(draft: Draft[Any], stimulus: Follow) -> None:
     """Decide the next entries of a peer's outbox. Entries that were already read are skipped. If the outbox contradicts
     what was read before, nothing is decided, and the reason is recorded."""
     (role,) = draft.state.roles

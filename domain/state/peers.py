@@ -17,6 +17,11 @@ EXECUTION_POINT: Final = "execution-point"
 ROLES: Final = (MANAGER, ACCESS_POINT, EXECUTION_POINT)
 
 
+def peer_name(role: str, name: str) -> str:
+    """Return the name of a role: for the manager, its role alone."""
+    return role if role == MANAGER else f"{role}/{name}"
+
+
 def role_of(peer: str) -> str:
     return peer.partition("/")[0]
 

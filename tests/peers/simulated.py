@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 
 from attrs import define, field
@@ -97,7 +97,6 @@ class NodeWorld(VirtualWorld):
         self.deadlines: dict[str, int] = {}
         self._jobs: dict[str, str] = {}
         self._lost: set[str] = set()
-        self.deadline_of: Callable[[Launch], int] = lambda launch: 0
 
     def now(self) -> int:
         return self.clock + self.offset
@@ -106,17 +105,16 @@ class NodeWorld(VirtualWorld):
         for launch in launches:
             if isinstance(launch, Launch) and launch.key not in self.started_keys:
                 job = f"{launch.job_ad['AccessPoint']} {launch.cluster}.{launch.proc}"
-                deadline = self.deadline_of(launch)
-                if self.clock - EPOCH >= deadline:
+                if self.clock - EPOCH >= launch.deadline:
                     self._started.append(s.ActivationEnded(f"end-{launch.key}", launch.key, self.now(), lost=True))
                     self.started_keys.add(launch.key)
                     continue
                 if job in self.running:
                     raise TwiceRunning(f"{job} starts on {self.name}, but still runs on {self.running[job]}")
-                self.running[job], self._jobs[launch.key], self.deadlines[launch.key] = self.name, job, deadline
+                self.running[job], self._jobs[launch.key], self.deadlines[launch.key] = self.name, job, launch.deadline
         super().start(launches)
 
-    def renew(self, deadlines: dict[str, int]) -> None:
+    def renew(self, deadlines: Mapping[str, int]) -> None:
         self.deadlines |= {key: until for key, until in deadlines.items() if key in self._jobs}
 
     def next_instant(self) -> int | None:
@@ -203,9 +201,9 @@ class Node:
         self.network.arrived.pop(self.name, None)
         self.links = Links(
             self.name, NodeCarrier(self.network, self.name), self.log, lambda: self.engine.state,
-            lambda: self.network.now, self.engine.now, self.engine.id, self.world.renew,
+            lambda: self.network.now, self.engine.now, self.engine.id, self.engine.renew_deadlines,
         )  # fmt: skip
-        self.world.deadline_of = self.links.deadline_of
+        self.engine.deadline_of = self.links.deadline_of
         self.is_up = True
         self.engine.recover()
         self.links.hint()
