@@ -153,7 +153,9 @@ class PoolServer:
         from ..fabric.links import Links
         from ..machine.execution.supervisor.supervised_job import boot_ticker
 
-        engine, name = self.engine, peer_name(*self.engine.state.roles, self.engine.state.name)
+        engine = self.engine
+        (role,) = engine.state.roles
+        name = peer_name(role, engine.state.name)
         self._links = Links(
             name, carrier, self.log, lambda: engine.state, boot_ticker, engine.now, engine.id, engine.renew_deadlines
         )
