@@ -33,7 +33,7 @@ from ...domain.state.caches import Caches
 from ...domain.state.job_ad import expanded_ad, unquoted
 from ...domain.state.pool_settings import TRANSFER_LIMITS
 from ...domain.state.records import Activation, BackfillClient, Slot
-from ...domain.state.state import State
+from ...domain.state.state import AccessPoint, State, acts_as
 from .requests import POLICY
 from .snapshot import Snapshot
 
@@ -196,7 +196,7 @@ class LogWriter:
         """Remove jobs from the queue that ended, or changed after their end, in the events from ``looked`` on. Return
         the new number of events."""
         new_events = events[looked:]
-        if any(isinstance(event, _ENDING) for event in new_events):
+        if any(isinstance(event, _ENDING) for event in new_events) and acts_as(self.state, AccessPoint):
             from ...domain.schedd.leave_queue import jobs_to_evaluate
 
             if jobs := jobs_to_evaluate(self.state, new_events):
