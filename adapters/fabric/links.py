@@ -20,7 +20,7 @@ from attrs import define, field
 
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, LogError
-from ...domain.startd.leases import lease_of_claim
+from ...domain.startd.leases import lease_of_claim, lease_time
 from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
 from ...domain.state.records import Slot
 from ...domain.state.state import State
@@ -28,8 +28,13 @@ from ...domain.units import SECOND
 from .carrier import Carrier
 from .datagrams import DECODE, ENCODE, PACK, PART, UNPACK, Hint, Page, PageContents, Read, read_page
 
-FIRST_RETRY, LAST_RETRY = SECOND // 2, 30 * SECOND  #: a read is repeated after the first, then twice as long ...
+FIRST_RETRY, LAST_RETRY = SECOND // 2, 5 * SECOND  #: a read is repeated after the first, then twice as long ...
+_RENEWALS: Final = 8  #: how often a lease is renewed while it lasts
 SIGN_OF_LIFE: Final = 20 * SECOND  #: how often a role hints to its manager, and reads what nobody hinted at
+UNANSWERED: Final = 30 * SECOND
+"""How long an access point waits for an answer to a claim request if the execution point is silent; HTCondor's default
+for connecting to a startd that does not answer is 20 s."""
+_LIFETIME: Final = "CLASSAD_LIFETIME"
 _LARGEST_PAGES: Final = 64_000_000  #: bytes of pages that are collected before they are decided
 
 
@@ -105,7 +110,7 @@ class Links:
         if link.latest is not None or not link.is_read:
             return 0
         lease = self._shortest_lease(peer)
-        return link.read_at + (SIGN_OF_LIFE if lease is None else min(lease // 3, self._alive_interval()))
+        return link.read_at + (SIGN_OF_LIFE if lease is None else min(lease // _RENEWALS, self._alive_interval()))
 
     # Sending
 
@@ -128,7 +133,9 @@ class Links:
         """Ask for the next page, or again for the missing parts of the current one. A request that is repeated from the
         beginning has a new number: a late answer to the earlier one must not count as an answer to this one."""
         reading = link.reading
-        pause = FIRST_RETRY if reading is None else min(reading.pause * 2, LAST_RETRY)
+        lease = self._shortest_lease(peer)
+        longest = LAST_RETRY if lease is None else min(LAST_RETRY, lease // (2 * _RENEWALS))
+        pause = min(FIRST_RETRY if reading is None else reading.pause * 2, longest)
         if reading is None or not reading.parts:
             followed = self.state().peers.followed.get(peer)
             after = 0 if followed is None else followed.version
@@ -260,7 +267,7 @@ class Links:
         is_holder = role_of(self.name) == ACCESS_POINT
         for slot in self.state().slots.values():
             if slot.claim is not None and (peer_of_slot(slot.name) if is_holder else slot.claim.holder) == peer:
-                yield slot, lease_of_claim(slot) * SECOND
+                yield slot, lease_time(slot)
 
     def _shortest_lease(self, peer: str) -> int | None:
         if (role_of(self.name), role_of(peer)) != (EXECUTION_POINT, ACCESS_POINT):
@@ -284,16 +291,46 @@ class Links:
                 yield slot, link.asked + lease, True  # in case the log's clock is set back
 
     def _next_lease_event(self, peer: str, link: _Link) -> int | None:
-        return min((at for _, at, _ in self._lease_times(peer, link)), default=None)
+        instants = [at for _, at, _ in self._lease_times(peer, link)]
+        instants += [at for _, at in self._requests_to(peer, link)]
+        if (expires := self._expires_at(peer, link)) is not None:
+            instants.append(expires)
+        return min(instants, default=None)
+
+    def _requests_to(self, peer: str, link: _Link) -> list[tuple[str, int]]:
+        """Return the claim requests that a peer has not answered, each with the instant at which it is withdrawn."""
+        lead = self.clock() - self.log_time()
+        return [
+            (each.claim, max(link.answered, each.at + lead) + UNANSWERED)
+            for each in self.state().claim_requests.values()
+            if peer_of_slot(each.slot) == peer
+        ]
+
+    def _expires_at(self, peer: str, link: _Link) -> int | None:
+        """Return when the ads of a silent execution point expire at the manager; now, if they are to be shown again."""
+        if (role_of(self.name), role_of(peer)) != (MANAGER, EXECUTION_POINT):
+            return None
+        machine = self.state().machines.get(peer.partition("/")[2])
+        lifetime = round(float(self.state().settings.get(_LIFETIME, "900")) * SECOND)
+        if machine is None or machine.expired == (self.clock() >= link.heard + lifetime):
+            return None if machine is None or machine.expired else link.heard + lifetime
+        return self.clock()
 
     def _lease_events(self, peer: str, link: _Link, now: int) -> Iterator[s.Stimulus]:
+        if (expires := self._expires_at(peer, link)) is not None and expires <= now:
+            name = peer.partition("/")[2]
+            yield s.ExecutionPointExpired(self.new_id("lease"), name, not self.state().machines[name].expired)
+        unanswered = tuple(claim for claim, at in self._requests_to(peer, link) if at <= now)
+        if unanswered:
+            yield s.RequestsUnanswered(self.new_id("lease"), unanswered)
         log_now, is_holder, over = self.log_time(), role_of(self.name) == ACCESS_POINT, []
         for slot, at, is_over in [*self._lease_times(peer, link)]:
             if at > now:
                 continue
-            lease = lease_of_claim(slot) * SECOND
-            if not is_holder:
-                heard = log_now - (lease if is_over else now - link.asked)
+            lease = lease_time(slot)
+            if not is_holder:  # the rule adds the lease to the time at which the holder was heard
+                until = log_now if is_over else log_now - (now - link.asked) + lease
+                heard = until - lease_of_claim(slot) * SECOND
                 yield s.HolderSilent(self.new_id("lease"), slot.name, heard)
             elif is_over:
                 over.append(slot.name)
@@ -323,7 +360,7 @@ class Links:
     def deadline_of(self, slot: Slot) -> int:
         """Return the deadline of a job that is about to start on a slot, on this object's clock."""
         assert slot.claim is not None, "a job runs on a claim"
-        return self._link(slot.claim.holder).asked + lease_of_claim(slot) * SECOND
+        return self._link(slot.claim.holder).asked + lease_time(slot)
 
 
 def margin(lease: int) -> int:

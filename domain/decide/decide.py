@@ -57,6 +57,8 @@ _RULES: Final = Rules(
         s.Follow: "peers.following.follow",
         s.ExecutionPointSilent: "peers.at_access_point.disconnect",
         s.ExecutionPointHeard: "peers.at_access_point.reconnect",
+        s.RequestsUnanswered: "peers.at_access_point.withdraw_requests",
+        s.ExecutionPointExpired: "peers.at_manager.expire_machine",
         s.LeaseOver: "peers.at_access_point.give_up",
         s.EvaluateJobPolicies: "schedd.periodic_policy.evaluate_job_policies",
     }

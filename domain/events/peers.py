@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .base import Ad, ClusterEvent, Event, SlotEvent, event
+from .base import Ad, ClusterEvent, Event, MachineEvent, SlotEvent, event
 
 
 class PeerEvent(Event, frozen=True):
@@ -108,3 +108,11 @@ class JobReconnected(ClusterEvent, frozen=True):
     """The execution point of a disconnected job answers again, and the job still runs."""
 
     proc: int  #: the job's process number
+
+
+@event("machine.expired")
+class MachineExpired(MachineEvent, frozen=True):
+    """The manager has not heard from the machine's execution point for CLASSAD_LIFETIME, or hears from it again. The
+    slots of an expired machine are not matched."""
+
+    expired: bool  #: False: it answers again

@@ -209,6 +209,7 @@ FOLDS: dict[type[e.Event], Callable[[Slots, Any], None]] = {
     e.BackfillSignalled: _machine_fold(e.BackfillSignalled),
     e.BackfillExited: _machine_fold(e.BackfillExited),
     e.BackfillLeaving: fold_backfill_leaving,
+    e.MachineExpired: _machine_fold(e.MachineExpired, changes_start=True),
     e.SlotCreated: _fold_slot_created,
     e.SlotTransitioned: fold_slot_transitioned,
     e.SlotAdChanged: _fold_slot_ad_changed,

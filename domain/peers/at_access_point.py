@@ -132,7 +132,7 @@ def signal_job(draft: Draft[State], stimulus: s.Follow, position: int, event: e.
     if run is not None and not run.stop_signal:
         vacated = vacate_reason(StopReason(event.code, event.subcode, event.reason)) if event.reason else {}
         why = draft.header(event.cause)
-        draft.emit(e.JobSignalled(*why, run.cluster, run.proc, event.how, 0, vacated=vacated))
+        draft.emit(e.JobSignalled(*why, run.cluster, run.proc, event.how, event.until, vacated=vacated))
 
 
 def decide_report(draft: Draft[State], stimulus: s.Follow, position: int, event: e.RunReported) -> None:
@@ -142,6 +142,9 @@ def decide_report(draft: Draft[State], stimulus: s.Follow, position: int, event:
     if run is None or run.slot != event.slot or peer_of_slot(event.slot) != stimulus.peer:
         return
     report = decode_report(event)
+    if isinstance(report, s.ActivationEnded) and run.next_signal:
+        # The execution point's own signal, which is read late, preceded the end.
+        report = replace(report, at=max(report.at, run.first_signalled))
     _RULES[type(report)](draft, report)
 
 
@@ -179,3 +182,9 @@ def give_up(draft: Draft[State], stimulus: s.LeaseOver) -> None:
 
 def _runs_on(draft: Draft[State], slots: tuple[str, ...]) -> list[Activation]:
     return [run for run in draft.state.activations.values() if run.slot in slots]
+
+
+def withdraw_requests(draft: Draft[State], stimulus: s.RequestsUnanswered) -> None:
+    """Withdraw claim requests whose execution points do not answer. Their jobs can be matched again."""
+    for claim in stimulus.claims:
+        elsewhere.withdraw_request(draft, draft.state.claim_requests[claim], "unheard")

@@ -10,11 +10,10 @@ from ..startd.activating import deactivate_claim as deactivate
 from ..startd.activating import release_claim
 from ..startd.claiming import request_claim as request
 from ..startd.claiming import withdraw_claim as withdraw
-from ..startd.leases import default_lease, lease_of_claim
+from ..startd.leases import default_lease, lease_time
 from ..startd.vacating import continue_claim, end_claim_or_match, kill_claim, suspend_claim
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
-from ..units import SECOND
 
 
 def request_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int, event: e.ClaimRequested) -> None:
@@ -68,7 +67,7 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: i
     The access point may have given the job up since the page was requested, if that was more than a lease ago.
     """
     slot, reason = claimed_slot(draft, event.slot, event.claim, stimulus.peer), "the claim has ended"
-    if slot is not None and draft.now >= stimulus.asked + lease_of_claim(slot, event.ad) * SECOND:
+    if slot is not None and draft.now >= stimulus.asked + lease_time(slot, event.ad):
         reason = "the job arrived after its lease"
         kill_claim(draft, slot, "lease_over")
     elif slot is not None:

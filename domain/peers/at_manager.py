@@ -10,7 +10,7 @@ from .. import events as e
 from ..decision.draft import Draft
 from ..names import JobId
 from ..negotiator.accounting import first_factor
-from ..ports.stimuli import Follow
+from ..ports.stimuli import ExecutionPointExpired, Follow
 from ..state.peers import peer_of_slot
 from ..state.state import State
 from .following import reject
@@ -48,3 +48,11 @@ def void_match(draft: Draft[State], stimulus: Follow, position: int, event: e.Ma
     job = numbered(event.job, draft.state.peers.followed[stimulus.peer].number)
     if job in draft.state.slot_matches.get(event.slot, ()):
         draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, job=job))
+
+
+def expire_machine(draft: Draft[State], stimulus: ExecutionPointExpired) -> None:
+    """Record that the slots of a machine must not be matched because its execution point is silent, or may be again."""
+    machine = draft.state.machines.get(stimulus.machine)
+    if machine is not None and machine.expired != stimulus.expired:
+        cause = "unheard" if stimulus.expired else "heard"
+        draft.emit(e.MachineExpired(*draft.header(cause), stimulus.machine, stimulus.expired))

@@ -53,8 +53,13 @@ def _request_claim(draft: Draft[AccessPoint], request: s.RequestClaim) -> str:
 
 def _withdraw_claim(draft: Draft[AccessPoint], message: s.WithdrawClaim) -> None:
     for request in [each for each in draft.state.claim_requests.values() if each.job == message.for_job]:
-        draft.emit(e.ClaimCommanded(*draft.header("better_match_gone"), request.slot, request.claim, "withdraw"))
-        draft.emit(e.MatchVoided(*draft.header("match_void"), request.slot, request.job))
+        withdraw_request(draft, request, "match_void")
+
+
+def withdraw_request(draft: Draft[Any], request: e.ClaimRequested, cause: str) -> None:
+    """Withdraw a claim request that is not answered yet."""
+    draft.emit(e.ClaimCommanded(*draft.header(cause), request.slot, request.claim, "withdraw"))
+    draft.emit(e.MatchVoided(*draft.header(cause), request.slot, request.job))
 
 
 def _drop_match(draft: Draft[AccessPoint], message: m.DropMatch) -> None:

@@ -507,3 +507,17 @@ class LeaseOver(Stimulus, frozen=True):
     """The leases of this access point's claims on these slots have expired."""
 
     slots: tuple[str, ...]
+
+
+class RequestsUnanswered(Stimulus, frozen=True):
+    """The execution points to which these claim requests were sent do not answer."""
+
+    claims: tuple[str, ...]
+
+
+class ExecutionPointExpired(Stimulus, frozen=True):
+    """The manager has not heard from a machine's execution point for too long; with ``expired`` False, it has heard
+    from it again."""
+
+    machine: str
+    expired: bool = True

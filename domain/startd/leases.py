@@ -51,6 +51,16 @@ def lease_of_claim(slot: Slot, job: Ad | None = None) -> int:
     return int(text) if text.isdecimal() and int(text) else claim.lease
 
 
+def lease_time(slot: Slot, job: Ad | None = None) -> int:
+    """Return for how many microseconds a claim lasts after its last renewal: the lease and a third, because the last
+    renewal before the network failed may be that old, and a failure shorter than the lease must not end the claim.
+
+    :param job: as in ``lease_of_claim``
+    """
+    lease = lease_of_claim(slot, job) * SECOND
+    return lease + lease // 3
+
+
 def default_lease(draft: Draft[ExecutionPoint], slot: str) -> int:
     """Return the lease of a claim whose job has no JobLeaseDuration, in seconds."""
     machine = draft.state.machines.get(SlotName.parse(slot).machine)

@@ -239,7 +239,11 @@ class PublishedSlots(SlotAds):
         if slot.state in UNMATCHABLE_STATES or slot.queued_claim is not None:
             return True
         machine = self.state.machines[slot.machine]
-        return bool(machine.shutdown) or (machine.drain is not None and drain_start(self.state, slot) is None)
+        return (
+            bool(machine.shutdown)
+            or machine.expired
+            or (machine.drain is not None and drain_start(self.state, slot) is None)
+        )
 
     def _hide_start(self, slot: Slot, ad: ClassAd) -> None:
         """Remove START from an ad that refuses all jobs; also remove a true START if the dialect hides it."""

@@ -182,6 +182,7 @@ class Machine(Struct):
     backfill: BackfillClient | None = None  #: its backfill client, unless that is known to have ended
     backfill_failures: int = 0  #: how many clients in a row exited soon after their start
     backfill_retry: int = 0  #: when a client may be started again
+    expired: bool = False  #: whether the manager, which has a separate log, has not heard from it for too long
 
 
 class Slot(Struct):

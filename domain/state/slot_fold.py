@@ -91,6 +91,10 @@ def _fold_backfill_exit(machine: Machine, event: e.BackfillExited) -> None:
     machine.backfill_failures, machine.backfill_retry = event.failures, event.retry
 
 
+def _fold_expiry(machine: Machine, event: e.MachineExpired) -> None:
+    machine.expired = event.expired
+
+
 MACHINE_FOLDS: dict[type[e.Event], Callable[[Machine, Any], None]] = {
     e.MachineConfigured: _fold_configuration,
     e.BenchmarksRan: _fold_benchmarks,
@@ -102,6 +106,7 @@ MACHINE_FOLDS: dict[type[e.Event], Callable[[Machine, Any], None]] = {
     e.BackfillExecuting: _fold_backfill_start,
     e.BackfillSignalled: _fold_backfill_signal,
     e.BackfillExited: _fold_backfill_exit,
+    e.MachineExpired: _fold_expiry,
 }
 
 

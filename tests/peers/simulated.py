@@ -17,7 +17,7 @@ from attrs import define, field
 from poolbook.adapters.fabric.links import Links
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.events import Event
+from poolbook.domain.events import Event, WriterBegan
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import EventStore
 from poolbook.domain.ports.world import ClientLaunch, Launch
@@ -217,6 +217,13 @@ class Node:
         self.stop()
         self.world.lose_power()
 
+    def forget_after(self, position: int) -> None:
+        """Go back to an old backup of the log."""
+        events = self.events[:position]
+        self.log = open_log("memory:", create=True)
+        self.log.append([event for event in events if not isinstance(event, WriterBegan)])
+        self.start()
+
     def ask(self, stimulus: s.Stimulus) -> object:
         self.world.clock = EPOCH + self.network.now
         (result,) = self.engine.handle([stimulus])
@@ -255,7 +262,9 @@ class SimulatedPool:
         dialect: str = "htcondor-25",
         settings: dict[str, str] | None = None,
         behave: Behave = sleep_behaviour,
+        machine: dict[str, str] | None = None,
     ) -> None:
+        self.machine = MACHINE | (machine or {})
         self.random = Random(seed)
         self.network = Network(self.random)
         self.running: dict[str, str] = {}
@@ -286,7 +295,7 @@ class SimulatedPool:
         share = {"Cpus": "1", "Memory": "1024", "Disk": "1000000"}
         plans = tuple(s.SlotPlan(f"slot{n}@{name}", "static", share) for n in range(1, slots + 1))
         self.nodes[f"execution-point/{name}"].ask(
-            s.AddMachine(self.id(), name, MACHINE | {"Machine": f'"{name}"'}, plans)
+            s.AddMachine(self.id(), name, self.machine | {"Machine": f'"{name}"'}, plans)
         )
 
     def submit(self, count: int = 1, ap: int = 1, user: str = "alice", **attributes: str) -> None:

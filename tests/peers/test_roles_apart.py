@@ -2,23 +2,164 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from poolbook.domain import events as e
 
 from .simulated import SimulatedPool
 
-
-def kinds(events: list[e.Event]) -> list[str]:
-    return [type(event).__name__ for event in events]
-
-
-def ends(pool: SimulatedPool, ap: int = 1) -> list[tuple[int, int, str]]:
-    return [
-        (event.cluster, event.proc, event.outcome) for event in pool.ap(ap).events if isinstance(event, e.JobExited)
-    ]
+AP, EP = "access-point/ap1", "execution-point/ep1"
+LEASE = "60"
 
 
-def test_a_job_runs_on_another_machine() -> None:
+def of_kind(pool: SimulatedPool, name: str, *kinds: type[e.Event]) -> list[Any]:
+    return [event for event in pool.nodes[name].events if isinstance(event, kinds)]
+
+
+def outcomes(pool: SimulatedPool) -> list[tuple[str, str]]:
+    """Return each end of a run at the first access point: the job, and how the run ended."""
+    return [(f"{event.cluster}.{event.proc}", event.outcome) for event in of_kind(pool, AP, e.JobExited)]
+
+
+def job_log(pool: SimulatedPool) -> list[str]:
+    """Return what a user's job event log reports about runs, in order."""
+    kinds = e.JobExecuting, e.JobDisconnected, e.JobReconnected, e.JobExited
+    return [type(event).__name__ for event in of_kind(pool, AP, *kinds)]
+
+
+def test_jobs_run_on_other_machines_and_reuse_their_claims() -> None:
+    pool = SimulatedPool(execution_points=2)
+    pool.submit(6, Args='"30"')
+    pool.advance(120)
+    assert outcomes(pool) == [(f"1.{proc}", "exited") for proc in range(6)]
+    assert len(of_kind(pool, AP, e.ClaimMade)) == 2
+    assert {event.slot for event in of_kind(pool, AP, e.JobExited)} == {"slot1@ep1", "slot1@ep2"}
+
+
+def test_an_execution_point_reads_only_what_concerns_its_slots() -> None:
+    pool = SimulatedPool(access_points=2, execution_points=2)
+    pool.submit(1, Args='"30"', Secret='"known to one machine"')
+    pool.advance(60)
+    logs = [repr(pool.ep(number).events) for number in (1, 2)]
+    assert sorted("known to one machine" in log for log in logs) == [False, True]
+    assert "known to one machine" not in repr(pool.ap(2).events)
+
+
+def test_a_cut_shorter_than_the_lease_costs_nothing() -> None:
     pool = SimulatedPool()
-    pool.submit(Args='"30"')
+    pool.submit(Args='"200"', JobLeaseDuration=LEASE)
+    pool.advance(60)
+    pool.cut([AP], [EP])
+    pool.advance(45)
+    pool.heal()
+    pool.advance(120)
+    assert job_log(pool) == ["JobExecuting", "JobDisconnected", "JobReconnected", "JobExited"]
+    assert outcomes(pool) == [("1.0", "exited")]
+
+
+def test_a_longer_cut_ends_the_claim_on_both_sides_and_the_job_runs_again() -> None:
+    pool = SimulatedPool(execution_points=2)
+    pool.submit(Args='"200"', JobLeaseDuration=LEASE)
+    pool.advance(60)
+    first = pool.running["ap1 1.0"]
+    pool.isolate(first)
+    pool.advance(90)
+    assert pool.running["ap1 1.0"] != first
+    assert not pool.nodes[first].state.remote_runs
+    pool.heal()
+    pool.advance(300)
+    assert outcomes(pool) == [("1.0", "lost"), ("1.0", "exited")]
+
+
+def test_a_cut_from_the_manager_alone_costs_no_running_job() -> None:
+    pool = SimulatedPool()
+    pool.submit(2, Args='"100"', JobLeaseDuration=LEASE)
+    pool.advance(10)
+    pool.isolate("manager")
+    pool.advance(300)
+    assert outcomes(pool) == [("1.0", "exited"), ("1.1", "exited")]
+
+
+@pytest.mark.parametrize("name", [AP, EP, "manager"])
+def test_a_restarted_role_goes_on(name: str) -> None:
+    pool = SimulatedPool()
+    pool.submit(Args='"100"', JobLeaseDuration=LEASE)
+    pool.advance(30)
+    pool.nodes[name].stop()
+    pool.advance(40)
+    pool.nodes[name].start()
     pool.advance(100)
-    assert ends(pool) == [(1, 0, "exited")], "\n".join(map(repr, pool.ap().events[-30:]))
+    assert outcomes(pool) == [("1.0", "exited")]
+
+
+def test_an_access_point_that_comes_back_after_its_lease_runs_its_jobs_again() -> None:
+    pool = SimulatedPool()
+    pool.submit(Args='"300"', JobLeaseDuration=LEASE)
+    pool.advance(30)
+    pool.ap().stop()
+    pool.advance(200)
+    assert pool.running == {}
+    pool.ap().start()
+    pool.advance(400)
+    assert outcomes(pool) == [("1.0", "evicted"), ("1.0", "exited")]
+
+
+def test_jobs_on_a_machine_without_power_run_elsewhere_after_their_lease() -> None:
+    pool = SimulatedPool(execution_points=2)
+    pool.submit(Args='"100"', JobLeaseDuration=LEASE)
+    pool.advance(30)
+    pool.nodes[pool.running["ap1 1.0"]].lose_power()
+    pool.advance(300)
+    assert outcomes(pool) == [("1.0", "lost"), ("1.0", "exited")]
+
+
+def test_a_job_that_was_matched_to_a_dead_machine_is_matched_again() -> None:
+    pool = SimulatedPool(execution_points=2)
+    pool.advance(5)
+    for number in (1, 2):
+        pool.ep(number).lose_power()
+    pool.submit(Args='"10"')
+    pool.advance(10)
+    pool.ep(2).start()
+    pool.advance(300)
+    assert outcomes(pool) == [("1.0", "exited")]
+
+
+def test_an_execution_point_enforces_its_owners_policy_while_it_is_cut_off() -> None:
+    pool = SimulatedPool(machine={"PREEMPT": "TARGET.JobPrio < 0 && CurrentTime > EnteredCurrentState + 20"})
+    pool.submit(Args='"200"', JobPrio="-1", JobLeaseDuration=LEASE)
+    pool.advance(5)
+    pool.isolate(EP)
+    pool.advance(30)
+    assert pool.running == {}
+    assert "JobExited" not in job_log(pool)
+    pool.heal()
+    pool.advance(20)
+    assert outcomes(pool)[0] == ("1.0", "evicted")
+
+
+def test_a_truncated_log_is_named() -> None:
+    pool = SimulatedPool()
+    pool.submit(Args='"10"')
+    pool.advance(60)
+    pool.ap().forget_after(position=5)
+    pool.submit(Args='"20"')
+    pool.advance(60)
+    (reason,) = {event.reason for event in of_kind(pool, "manager", e.PeerRejected)}
+    assert reason == "its outbox ends at entry 2, but entry 4 was read before: it is truncated"
+
+
+def test_a_forked_log_is_named() -> None:
+    pool = SimulatedPool()
+    pool.submit(Args='"10"')
+    pool.advance(60)
+    pool.ap().forget_after(position=5)
+    pool.submit(4, Args='"20"')
+    for _ in range(4):
+        pool.act("hold", "1.0")
+        pool.act("release", "1.0")
+    pool.advance(60)
+    (reason,) = {event.reason for event in of_kind(pool, "manager", e.PeerRejected)}
+    assert reason == "entry 4 of its outbox differs from the entry that was read before: its log is forked"
