@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 
 from attrs import define, field
@@ -87,14 +87,13 @@ class TwiceRunning(AssertionError):
 
 
 class NodeWorld(VirtualWorld):
-    """A machine: its processes, and its clock, which may be wrong. The supervisor holds the deadlines of jobs, on a
-    clock that is never set."""
+    """A machine: its processes, and its clock, which may be wrong. Processes go on while the role's own process is
+    killed, until their deadlines."""
 
-    def __init__(self, name: str, behave: Behave, running: dict[str, str]) -> None:
+    def __init__(self, name: str, behave: Behave, running: dict[str, tuple[NodeWorld, str]]) -> None:
         super().__init__(behave)
         self.name, self.running = name, running
         self.offset = 0
-        self.deadlines: dict[str, int] = {}
         self._jobs: dict[str, str] = {}
         self._lost: set[str] = set()
 
@@ -103,28 +102,23 @@ class NodeWorld(VirtualWorld):
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         for launch in launches:
-            if isinstance(launch, Launch) and launch.key not in self.started_keys:
+            if isinstance(launch, Launch) and launch.key not in self.started_keys and self.clock < launch.deadline:
                 job = f"{launch.job_ad['AccessPoint']} {launch.cluster}.{launch.proc}"
-                if self.clock - EPOCH >= launch.deadline:
-                    self._started.append(s.ActivationEnded(f"end-{launch.key}", launch.key, self.now(), lost=True))
-                    self.started_keys.add(launch.key)
-                    continue
-                if job in self.running:
-                    raise TwiceRunning(f"{job} starts on {self.name}, but still runs on {self.running[job]}")
-                self.running[job], self._jobs[launch.key], self.deadlines[launch.key] = self.name, job, launch.deadline
+                other, key = self.running.get(job, (self, ""))
+                if other.has_process(key, self.clock):
+                    raise TwiceRunning(f"{job} starts on {self.name}, but still runs on {other.name}")
+                self.running[job], self._jobs[launch.key] = (self, launch.key), job
         super().start(launches)
 
-    def renew(self, deadlines: Mapping[str, int]) -> None:
-        self.deadlines |= {key: until for key, until in deadlines.items() if key in self._jobs}
-
-    def next_instant(self) -> int | None:
-        ends = [super().next_instant(), *(EPOCH + until for until in self.deadlines.values())]
-        return min((end for end in ends if end is not None), default=None)
+    def has_process(self, key: str, now: int) -> bool:
+        """Return True if the process with a key runs, even if its end is not known to the role yet."""
+        run = self._runs.get(key)
+        if run is None:
+            return False
+        ends = [run.since + run.left] * run.running + [run.deadline] * (run.deadline > 0)
+        return not ends or min(ends) > now
 
     def wait(self, until: int | None) -> list[s.Stimulus]:
-        for key in [key for key, deadline in self.deadlines.items() if EPOCH + deadline <= self.clock]:
-            del self.deadlines[key]
-            self.signal(key, "hard")
         stimuli = super().wait(until)
         for stimulus in stimuli:
             if isinstance(stimulus, s.ActivationEnded):
@@ -132,9 +126,8 @@ class NodeWorld(VirtualWorld):
         return stimuli
 
     def _forget(self, key: str) -> None:
-        self.deadlines.pop(key, None)
         job = self._jobs.pop(key, None)
-        if job is not None:
+        if job is not None and self.running.get(job) == (self, key):
             del self.running[job]
 
     def lose_power(self) -> None:
@@ -161,7 +154,7 @@ class Node:
 
     name: str
     network: Network
-    running: dict[str, str]  #: the jobs whose processes run anywhere, each with its machine
+    running: dict[str, tuple[NodeWorld, str]]  #: the jobs whose processes run anywhere, each with its machine and key
     behave: Behave = sleep_behaviour
     log: EventStore = field(factory=lambda: open_log("memory:", create=True))
     is_up: bool = False
@@ -201,7 +194,7 @@ class Node:
         self.network.arrived.pop(self.name, None)
         self.links = Links(
             self.name, NodeCarrier(self.network, self.name), self.log, lambda: self.engine.state,
-            lambda: self.network.now, self.engine.now, self.engine.id, self.engine.renew_deadlines,
+            lambda: EPOCH + self.network.now, self.engine.now, self.engine.id, self.engine.renew_deadlines,
         )  # fmt: skip
         self.engine.deadline_of = self.links.deadline_of
         self.is_up = True
@@ -237,7 +230,7 @@ class Node:
             return None
         instants = [self.world.next_instant(), self.engine.next_wake()]
         times = [at - EPOCH for at in instants if at is not None]
-        return min([*times, self.links.next_due()])
+        return min([*times, self.links.next_due() - EPOCH])
 
     def step(self) -> None:
         self.world.clock = max(self.world.clock, EPOCH + self.network.now)
@@ -267,7 +260,7 @@ class SimulatedPool:
         self.machine = MACHINE | (machine or {})
         self.random = Random(seed)
         self.network = Network(self.random)
-        self.running: dict[str, str] = {}
+        self.running: dict[str, tuple[NodeWorld, str]] = {}
         names = ["manager", *(f"access-point/ap{n}" for n in range(1, access_points + 1))]
         names += [f"execution-point/ep{n}" for n in range(1, execution_points + 1)]
         self.nodes = {name: Node(name, self.network, self.running, behave) for name in names}
@@ -290,6 +283,11 @@ class SimulatedPool:
 
     def id(self) -> str:
         return f"request-{next(self._ids)}"
+
+    def place(self, job: str) -> str:
+        """Return the name of the machine where a job's process runs now; empty if it does not run."""
+        world, key = self.running.get(job, (None, ""))
+        return world.name if world is not None and world.has_process(key, EPOCH + self.network.now) else ""
 
     def add_machine(self, name: str, slots: int) -> None:
         share = {"Cpus": "1", "Memory": "1024", "Disk": "1000000"}

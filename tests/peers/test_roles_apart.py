@@ -63,10 +63,10 @@ def test_a_longer_cut_ends_the_claim_on_both_sides_and_the_job_runs_again() -> N
     pool = SimulatedPool(execution_points=2)
     pool.submit(Args='"200"', JobLeaseDuration=LEASE)
     pool.advance(60)
-    first = pool.running["ap1 1.0"]
+    first = pool.place("ap1 1.0")
     pool.isolate(first)
     pool.advance(90)
-    assert pool.running["ap1 1.0"] != first
+    assert pool.place("ap1 1.0") != first
     assert not pool.nodes[first].state.remote_runs
     pool.heal()
     pool.advance(300)
@@ -100,7 +100,7 @@ def test_an_access_point_that_comes_back_after_its_lease_runs_its_jobs_again() -
     pool.advance(30)
     pool.ap().stop()
     pool.advance(200)
-    assert pool.running == {}
+    assert not pool.place("ap1 1.0")
     pool.ap().start()
     pool.advance(400)
     assert outcomes(pool) == [("1.0", "evicted"), ("1.0", "exited")]
@@ -110,7 +110,7 @@ def test_jobs_on_a_machine_without_power_run_elsewhere_after_their_lease() -> No
     pool = SimulatedPool(execution_points=2)
     pool.submit(Args='"100"', JobLeaseDuration=LEASE)
     pool.advance(30)
-    pool.nodes[pool.running["ap1 1.0"]].lose_power()
+    pool.nodes[pool.place("ap1 1.0")].lose_power()
     pool.advance(300)
     assert outcomes(pool) == [("1.0", "lost"), ("1.0", "exited")]
 
@@ -133,7 +133,7 @@ def test_an_execution_point_enforces_its_owners_policy_while_it_is_cut_off() -> 
     pool.advance(5)
     pool.isolate(EP)
     pool.advance(30)
-    assert pool.running == {}
+    assert not pool.place("ap1 1.0")
     assert "JobExited" not in job_log(pool)
     pool.heal()
     pool.advance(20)
