@@ -22,7 +22,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, LogError
 from ...domain.startd.leases import lease_of_claim, lease_time
 from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
-from ...domain.state.records import Slot
+from ...domain.state.records import Machine, Slot
 from ...domain.state.state import State
 from ...domain.units import SECOND
 from .carrier import Carrier
@@ -159,6 +159,9 @@ class Links:
                 continue  # a peer of another release, or a damaged one
             link = self._link(peer)
             link.heard = self.clock()
+            machine = self._machine(peer)
+            if machine is not None and machine.expired:
+                stimuli.append(s.ExecutionPointExpired(self.new_id("lease"), machine.name, expired=False))
             if isinstance(datagram, Hint):
                 followed = self.state().peers.followed.get(peer)
                 known = 0 if followed is None or followed.log != datagram.log else followed.version
@@ -307,19 +310,21 @@ class Links:
         ]
 
     def _expires_at(self, peer: str, link: _Link) -> int | None:
-        """Return when the ads of a silent execution point expire at the manager; now, if they are to be shown again."""
+        """Return when the slots of an execution point that stays silent are not matched any more."""
+        machine = self._machine(peer)
+        if machine is None or machine.expired:
+            return None
+        return link.heard + round(float(self.state().settings.get(_LIFETIME, "900")) * SECOND)
+
+    def _machine(self, peer: str) -> Machine | None:
+        """Return the machine of an execution point, if this role is the manager."""
         if (role_of(self.name), role_of(peer)) != (MANAGER, EXECUTION_POINT):
             return None
-        machine = self.state().machines.get(peer.partition("/")[2])
-        lifetime = round(float(self.state().settings.get(_LIFETIME, "900")) * SECOND)
-        if machine is None or machine.expired == (self.clock() >= link.heard + lifetime):
-            return None if machine is None or machine.expired else link.heard + lifetime
-        return self.clock()
+        return self.state().machines.get(peer.partition("/")[2])
 
     def _lease_events(self, peer: str, link: _Link, now: int) -> Iterator[s.Stimulus]:
         if (expires := self._expires_at(peer, link)) is not None and expires <= now:
-            name = peer.partition("/")[2]
-            yield s.ExecutionPointExpired(self.new_id("lease"), name, not self.state().machines[name].expired)
+            yield s.ExecutionPointExpired(self.new_id("lease"), peer.partition("/")[2])
         unanswered = tuple(claim for claim, at in self._requests_to(peer, link) if at <= now)
         if unanswered:
             yield s.RequestsUnanswered(self.new_id("lease"), unanswered)

@@ -142,10 +142,16 @@ def decide_report(draft: Draft[State], stimulus: s.Follow, position: int, event:
     if run is None or run.slot != event.slot or peer_of_slot(event.slot) != stimulus.peer:
         return
     report = decode_report(event)
+    if any(_ends_claim(later, event.claim) for entry in stimulus.entries for later in entry.events):
+        forget(draft, event.slot)  # so that no other job is sent there
     if isinstance(report, s.ActivationEnded) and run.next_signal:
         # The execution point's own signal, which is read late, preceded the end.
         report = replace(report, at=max(report.at, run.first_signalled))
     _RULES[type(report)](draft, report)
+
+
+def _ends_claim(event: e.Event, claim: str) -> bool:
+    return isinstance(event, e.ClaimEnded) and event.claim == claim
 
 
 def end_runs_without_claim(draft: Draft[State]) -> None:

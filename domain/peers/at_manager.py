@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from .. import events as e
 from ..decision.draft import Draft
-from ..names import JobId
+from ..names import JobId, SlotName
 from ..negotiator.accounting import first_factor
 from ..ports.stimuli import ExecutionPointExpired, Follow
 from ..state.peers import peer_of_slot
 from ..state.state import State
 from .following import reject
 from .sent_forms import JOBS_PER_ACCESS_POINT, numbered
+
+UNHEARD: Final = "unheard"  #: the cause of a match's end if the execution point did not answer
 
 
 def copy_slot_event(draft: Draft[State], stimulus: Follow, position: int, event: Any) -> None:
@@ -45,14 +47,21 @@ def copy_job_event(draft: Draft[State], stimulus: Follow, position: int, event: 
 
 
 def void_match(draft: Draft[State], stimulus: Follow, position: int, event: e.MatchVoided) -> None:
+    """End a match that the access point does not use. If the execution point did not answer, its slots are not matched
+    until it is heard again."""
     job = numbered(event.job, draft.state.peers.followed[stimulus.peer].number)
     if job in draft.state.slot_matches.get(event.slot, ()):
         draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, job=job))
+    if event.cause == UNHEARD:
+        _expire(draft, SlotName.parse(event.slot).machine, expired=True)
 
 
 def expire_machine(draft: Draft[State], stimulus: ExecutionPointExpired) -> None:
     """Record that the slots of a machine must not be matched because its execution point is silent, or may be again."""
-    machine = draft.state.machines.get(stimulus.machine)
-    if machine is not None and machine.expired != stimulus.expired:
-        cause = "unheard" if stimulus.expired else "heard"
-        draft.emit(e.MachineExpired(*draft.header(cause), stimulus.machine, stimulus.expired))
+    _expire(draft, stimulus.machine, stimulus.expired)
+
+
+def _expire(draft: Draft[State], name: str, expired: bool) -> None:
+    machine = draft.state.machines.get(name)
+    if machine is not None and machine.expired != expired:
+        draft.emit(e.MachineExpired(*draft.header(UNHEARD if expired else "heard"), name, expired))
