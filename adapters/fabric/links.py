@@ -30,7 +30,7 @@ from .datagrams import DECODE, ENCODE, PACK, PART, UNPACK, Hint, Page, PageConte
 
 FIRST_RETRY, LAST_RETRY = SECOND // 2, 5 * SECOND  #: a read is repeated after the first, then twice as long ...
 _RENEWALS: Final = 8  #: how often a lease is renewed while it lasts
-SIGN_OF_LIFE: Final = 20 * SECOND  #: how often a role hints to its manager, and reads what nobody hinted at
+SIGN_OF_LIFE: Final = 20 * SECOND  #: how often a role hints to its manager, and reads outboxes without a hint
 UNANSWERED: Final = 30 * SECOND
 """How long an access point waits for an answer to a claim request if the execution point is silent; HTCondor's default
 for connecting to a startd that does not answer is 20 s."""

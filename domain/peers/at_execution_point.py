@@ -62,7 +62,7 @@ def obey_command(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int
 
 
 def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int, event: e.JobActivated) -> None:
-    """Start the job. If the claim has ended, the access point is told that the job does not run.
+    """Start the job. If the claim has ended, report to the access point that the job does not run.
 
     The access point may have given the job up since the page was requested, if that was more than a lease ago.
     """

@@ -218,6 +218,10 @@ _FAILURES = ("execution_failed", "transfer_failed")
 def _vacate_reason(
     draft: Draft[AccessPoint], activation: Activation, end: ActivationEnded, exited: JobExited, ending: str
 ) -> StopReason:
+    if exited.cause == "lease_over":
+        lease = draft.state.clusters[activation.cluster].requested_value(activation.proc, "JobLeaseDuration") or ""
+        lease_text = f"JobLeaseDuration ({lease} seconds)" if lease.isdecimal() else "the claim's lease"
+        return StopReason(JOB_NOT_FOUND.code, 0, f"Job disconnected too long: {lease_text} expired")
     if exited.outcome == "lost":
         return JOB_NOT_FOUND
     if (exited.cause in _FAILURES and _is_machine_fault(end)) or "HoldReason" in exited.changes:
@@ -253,6 +257,7 @@ def _run_outcome(
         (_is_machine_fault(end), "failed", "execution_failed", "evict", {}),
         (end.failed, "failed", "execution_failed", "hold", hold),
         (bool(end.hold_reason), "evicted", "limit_exceeded", "hold", hold),
+        (end.lost and activation.key in draft.state.disconnected, "lost", "lease_over", "evict", {}),
         (end.lost, "lost", "lost", "evict", {}),
         (was_signalled and is_machine_hold, "evicted", "held_by_machine", "hold", machine_hold),
         (already_changed or (was_signalled and activation.first_signalled > 0), "evicted", "evicted", "evict", {}),

@@ -48,7 +48,7 @@ _TABLE: Final = (
     Cause("removed", "the job was removed",
           ("user_remove", "periodic_remove", "system_periodic_remove", "timer_remove"), (1023,), of_job=True),
     Cause("requeued", "the job ended, and on_exit_remove had it run again"),
-    Cause("lease", "the claim's lease expired: the access point was silent", ("lease_over",)),
+    Cause("lease", "the claim's lease expired: its holder and the startd lost contact", ("lease_over",)),
     Cause("daemon", "a daemon died or failed", codes=(1002, 1007, 1012)),
     Cause("lost", "its process vanished, for example in a power failure", ("lost",)),
     Cause("not_started", "the job could not be started", ("execution_failed",),

@@ -110,6 +110,9 @@ class JudgedPool:
         self.to_cancel: set[str] = set()  #: the machines whose drains a poll canceled, until these end
         self.charged: set[str] = set()  #: the activations whose badput a drain was charged
         # Checked at the end of a stimulus:
+        self.decision: list[e.Event] = []  #: the events of the current stimulus, without outbox entries
+        self.to_send: dict[str, e.Sent] | None = None
+        """The outbox entries that the decision still needs, by peer (None: not determined yet)."""
         self.ended_runs: dict[str, tuple[str, str, str]] = {}
         """By slot: the claim, job and key of a run for an external access point whose end is not reported yet."""
         self.touched_slots: dict[str, None] = {}

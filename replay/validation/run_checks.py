@@ -116,10 +116,13 @@ def is_waiting_for_slot(pool: JudgedPool, number: int, proc: int) -> bool:
 
 
 _Transfer = e.JobTransferBegan | e.JobTransferEnded
-_OfARun = e.JobDue | _Transfer | e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited
+_OfARun = (
+    e.JobDue | _Transfer | e.JobExecuting | e.JobMeasured | e.JobDisconnected | e.JobReconnected | e.JobSignalled
+    | e.JobExited
+)  # fmt: skip
 
 
-def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
+def run_of(pool: JudgedPool, event: _OfARun) -> Activation | None:
     """Return the run of an event's job. If it does not run, report the event and do not fold it."""
     run = pool.state.by_job.get((event.cluster, event.proc))
     if known_cluster(pool, event.cluster, event.proc) is not None and run is None:
@@ -131,7 +134,7 @@ def _run(pool: JudgedPool, event: _OfARun) -> Activation | None:
     return run
 
 
-@rule_of(e.JobTransferBegan, _run)
+@rule_of(e.JobTransferBegan, run_of)
 def check_transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransferBegan) -> None:
     if event.way not in _WAYS:
         pool.report(event, "transfer", f"{event.way!r} is not a direction of files: input, checkpoint or output")
@@ -150,7 +153,7 @@ _WAYS = {"input": ("",), "checkpoint": ("input done", "checkpoint done"), "outpu
 """The states in which a job's file transfer may be when a transfer of this type begins."""
 
 
-@rule_of(e.JobTransferEnded, _run)
+@rule_of(e.JobTransferEnded, run_of)
 def check_transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransferEnded) -> None:
     if run.transfer != event.way or event.way not in _WAYS:
         pool.report(event, "transfer", f"its {event.way} transfer ended, but it is at {run.transfer or 'nothing'}")
@@ -166,7 +169,7 @@ def check_transfer_ended(pool: JudgedPool, run: Activation, event: e.JobTransfer
         pool.report(event, "order", "its transfer ended after its event")
 
 
-@rule_of(e.JobExecuting, _run)
+@rule_of(e.JobExecuting, run_of)
 def check_executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) -> None:
     if run.transfer not in ("", "input done"):
         pool.report(event, "transfer", "its process began before its files arrived")
@@ -176,7 +179,7 @@ def check_executing(pool: JudgedPool, run: Activation, event: e.JobExecuting) ->
         pool.report(event, "activation", "its process began before its deferral time")
 
 
-@rule_of(e.JobDue, _run)
+@rule_of(e.JobDue, run_of)
 def check_start_due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
     if not run.deferred:
         pool.report(event, "activation", "its process has no deferral time")
@@ -189,14 +192,14 @@ def check_start_due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
 _MEASURES = ("image", "resident", "disk", "user_cpu", "system_cpu")
 
 
-@rule_of(e.JobMeasured, _run)
+@rule_of(e.JobMeasured, run_of)
 def check_measured(pool: JudgedPool, run: Activation, event: e.JobMeasured) -> None:
     for name in _MEASURES:
         if getattr(event, name) < 0:
             pool.report(event, "value", f"{name} is {getattr(event, name)}, below 0")
 
 
-@rule_of(e.JobSignalled, _run)
+@rule_of(e.JobSignalled, run_of)
 def check_job_signalled(pool: JudgedPool, run: Activation, event: e.JobSignalled) -> None:
     for text in signal_order_errors(run, event):
         pool.report(event, "end", text)
@@ -217,7 +220,7 @@ def signal_order_errors(run: Activation | Starter, event: e.JobSignalled | e.Sta
         yield "the time that it is given to end is over already"
 
 
-@rule_of(e.JobExited, _run)
+@rule_of(e.JobExited, run_of)
 def check_job_exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> None:
     number, proc = event.cluster, event.proc
     cluster = pool.state.clusters.get(number)

@@ -12,7 +12,7 @@ from ...domain.ports.log import EventStore
 from ...domain.state_machines import LEFT
 from ..audit_result import Audit, AuditFinding, count_transitions
 from ..narration.sentence_tables import CAUSES
-from . import claim_checks, job_checks, machine_checks, match_checks, slot_checks
+from . import claim_checks, job_checks, machine_checks, match_checks, peer_checks, slot_checks
 from .judged_pool import RULES_OF, JudgedPool, Violation
 from .run_checks import LOST
 from .submission_checks import settle_submissions
@@ -80,6 +80,8 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
                 pool.founded = True
             rule(pool, event)
             pool.fold_current_event()
+            if not isinstance(event, e.Sent):
+                pool.decision.append(event)
         last, at = position, event.at
         yield from pool.take_violations()
     yield from _settle(pool)
@@ -98,6 +100,7 @@ def _settle(pool: JudgedPool) -> Iterator[Violation]:
     machine_checks.settle_drains(pool)
     claim_checks.settle_reservations(pool)
     claim_checks.settle_ended_runs(pool)
+    peer_checks.settle_outboxes(pool)
     pool.touched_slots, pool.drained_machines = {}, {}
     settle_submissions(pool)
     if pool.asked and not pool.answered:

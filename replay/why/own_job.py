@@ -10,6 +10,7 @@ import attrs
 
 from ...domain import events as e
 from ...domain.events.handlers import handlers_of
+from ...domain.schedd.job_processes import RERUN_ROWS
 from ...domain.state.job_ad import EXPIRATION, Changes, fold_job, unquoted
 from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
@@ -66,6 +67,7 @@ class OwnJob(JobLife):
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last poll
         self.reservation: Sentence | None = None  #: the last sentence about claims that condor_now reserved for it
         self.causes: dict[int, Cause] = {}  #: why its runs were evicted, by the positions of their ends
+        self.requested: dict[str, str] = {}  #: the slots that were requested for it, by claim
         self.waits: dict[str, Sentence] = {}  #: the waiting claims for its slot or for itself, in order
 
     @property
@@ -155,10 +157,25 @@ class OwnJob(JobLife):
             return
         self.waits[event.claim] = sentence
 
+    def slot_match_taken(self, position: int, event: e.MatchTaken) -> None:
+        if event.job == self.name:
+            self.match = event.slot
+
+    def slot_requested(self, position: int, event: e.ClaimRequested) -> None:
+        if event.job == self.name:
+            self.requested[event.claim] = event.slot
+            self.narrate(position, event, "slot_requested", slot=event.slot)
+
+    def slot_rejected(self, position: int, event: e.ClaimRejected) -> None:
+        if self.requested.pop(event.claim, ""):
+            self.narrate(position, event, "request_rejected", slot=event.slot, reason=event.reason)
+
     def slot_claimed(self, position: int, event: e.ClaimMade) -> None:
         self.holders[event.slot] = event.submitter
         if event.job == self.name and not event.holder:  # the slot may have been carved for it
             self.match = event.slot
+        if self.requested.pop(event.claim, ""):
+            self.narrate(position, event, "slot_granted", slot=event.slot)
 
     def slot_unclaimed(self, position: int, event: e.ClaimEnded) -> None:
         self.holders.pop(event.slot, None)
@@ -191,12 +208,16 @@ class OwnJob(JobLife):
             return
         self.status = event.target.lower()
         self.gone = event.left and self.status in HAS_LEFT and self.run is None
+        if event.row == "activate":
+            self.since = self.narrate(position, event, "started_elsewhere", slot=self.match)
+            self.match = ""
+            return
         reasons = [unquoted(event.changes.get(name, "")) for name in ("ReleaseReason", "RemoveReason")]
         facts = {"why": self.context.cause_text(event), "target": event.target}
         facts["reason"] = "; ".join(filter(None, reasons))
         if event.changes.get("HoldReason"):
             facts |= _hold_reason(event.changes)
-        code = _BECAME.get(event.target, "became")
+        code = "became" if event.row in RERUN_ROWS else _BECAME.get(event.target, "became")
         if event.cause == "held_by_machine":
             facts |= self.context.expression_facts(event, "WANT_HOLD")
             code = "held_by_slot"
@@ -290,6 +311,12 @@ class OwnJob(JobLife):
         code = "partly_transferred" if event.failed else "outputs_kept" if event.kept else "transferred"
         self.narrate(position, event, code, **facts, took=duration)
 
+    def on_disconnected(self, position: int, event: e.JobDisconnected) -> None:
+        self.narrate(position, event, "disconnected", slot=self.current_slot, until=instant(event.until, self.zone))
+
+    def on_reconnected(self, position: int, event: e.JobReconnected) -> None:
+        self.narrate(position, event, "reconnected", slot=self.current_slot)
+
     def on_signalled(self, position: int, event: e.JobSignalled) -> None:
         code = "asked_to_exit" if event.how == "soft" else "killed"
         facts = {"why": self.context.cause_text(event), **self.context.decision_facts(event)}
@@ -316,7 +343,7 @@ class OwnJob(JobLife):
         }
         if event.row == "requeue" and "evidence" not in facts:
             facts["evidence"] = unquoted(event.changes.get("RequeueReason", ""))
-        sentence = self.sentence(position, event, "evicted" if event.cause == "evicted" else "exited", **facts)
+        sentence = self.sentence(position, event, _ENDED.get(event.cause, "exited"), **facts)
         if position in self.causes:
             sentence = attrs.evolve(sentence, cause=self.causes[position].name)
         self.chain.append(sentence)
@@ -370,6 +397,8 @@ _READERS: dict[type[e.Event], Callable[[OwnJob, int, Any], object]] = handlers_o
     e.JobMeasured: lambda job, _, event: setattr(job, "measured", event),
 }
 _SLOT_READERS = handlers_of(OwnJob, "slot_")
+_ENDED = {"evicted": "evicted", "lease_over": "given_up"}
+"""The cause of a run's end -> the code of its sentence, unless it is "exited"."""
 _BECAME = {
     "Held": "held", "Idle": "released", "Removed": "removed", "Suspended": "suspended", "Running": "continued",
     "Completed": "completed",

@@ -427,6 +427,11 @@ def _with_cause(code: str, *fields: str) -> Callable[[SlotLife, int, Any], None]
 _READERS: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_of(SlotLife) | {
     e.MatchVoided: _with_cause("slot_match_void", "job"),
     e.ClaimWithdrawn: _with_cause("claim_waits_no_more"),
+    e.ClaimRequested: _with_cause("claim_requested", "job", "submitter"),
+    e.ClaimGranted: _with_cause("claim_granted", "holder"),
+    e.ClaimRejected: _with_cause("claim_rejected", "holder", "reason"),
+    e.ClaimCommanded: _with_cause("claim_commanded", "command"),
+    e.MatchTaken: _with_cause("match_taken", "job"),
     e.ShutdownBegan: _with_cause("machine_ends", "how"),
     e.BackfillSignalled: _with_cause("client_killed"),
     e.BackfillLeaving: _with_cause("leaves_for", "destination"),

@@ -27,6 +27,7 @@ MODULES = {
     "slots": "Machines, slots and claims",
     "defrag": "The defragmentation",
     "jobs": "Jobs",
+    "peers": "Roles with separate logs",
     "accounting": "Submitters",
     "imports": "Imports",
 }

@@ -181,6 +181,19 @@ def remote_error(slot: str, message: str, code: int, subcode: int) -> str:
     return f"Error from starter on {slot}:\n{lines}\tCode {code} Subcode {subcode}\n"
 
 
+def disconnected(slot: str, host: str) -> str:
+    """Return the text of event 022."""
+    return (
+        "Job disconnected, attempting to reconnect\n    Socket between submit and execute hosts closed unexpectedly\n"
+        f"    Trying to reconnect to {slot} {host}\n"
+    )
+
+
+def reconnected(slot: str, host: str) -> str:
+    """Return the text of event 023. The startd runs the job itself, so its address is also the starter's."""
+    return f"Job reconnected to {slot}\n    startd address: {host}\n    starter address: {host}\n"
+
+
 def reconnect_failed(slot: str, reason: str) -> str:
     """Return the text of event 024."""
     return f"Job reconnection failed\n    {one_line(reason)}\n    Can not reconnect to {slot}, rescheduling job\n"

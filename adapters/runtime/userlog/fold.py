@@ -52,7 +52,8 @@ FACTORY = ((-1, -1),)
 CLUSTER_SUBMIT, CLUSTER_REMOVE, FACTORY_PAUSED, FACTORY_RESUMED = 35, 36, 37, 38
 SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1, 4, 5, 6, 9, 10, 11
 GENERIC = 8
-HOLD, RELEASE, REMOTE_ERROR, RECONNECT_FAILED, ATTRIBUTE, TRANSFER = 12, 13, 21, 24, 33, 40
+HOLD, RELEASE, REMOTE_ERROR, ATTRIBUTE, TRANSFER = 12, 13, 21, 33, 40
+DISCONNECTED, RECONNECTED, RECONNECT_FAILED = 22, 23, 24
 
 PRIORITY = "JobPrio"  #: the only attribute whose change is logged (033): condor_prio changes it
 PROCESSES = 1  #: suspended processes: the pool's log does not say how many; the job's own is one
@@ -60,7 +61,10 @@ PROCESSES = 1  #: suspended processes: the pool's log does not say how many; the
 _BY_MACHINE = "held_by_machine"  #: the cause of a hold by WANT_HOLD, which the startd reports as an error
 
 
-_OfARun = e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured | e.JobSignalled | e.JobExited
+_OfARun = (
+    e.JobTransferBegan | e.JobTransferEnded | e.JobExecuting | e.JobMeasured | e.JobDisconnected | e.JobReconnected
+    | e.JobSignalled | e.JobExited
+)  # fmt: skip
 
 
 class UserLogs:
@@ -319,6 +323,16 @@ class UserLogs:
         if new_sizes is not None:
             yield self._entry(event, IMAGE_SIZE, event_text.image_size(*new_sizes))
 
+    def on_disconnected(self, event: e.JobDisconnected) -> Iterator[Entry]:
+        run = self._current_run(event)
+        if run is not None:
+            yield self._entry(event, DISCONNECTED, event_text.disconnected(run.place.slot, run.host))
+
+    def on_reconnected(self, event: e.JobReconnected) -> Iterator[Entry]:
+        run = self._current_run(event)
+        if run is not None:
+            yield self._entry(event, RECONNECTED, event_text.reconnected(run.place.slot, run.host))
+
     def on_signalled(self, event: e.JobSignalled) -> Iterator[Entry]:
         run = self._current_run(event)
         if run is None:
@@ -406,7 +420,7 @@ def _interruption_text(
     transfer_vacate = _vacate_of(event.changes) if event.cause == "transfer_failed" and hold is None else None
     vacate = hold or transfer_vacate or run.why or UNSPECIFIED_INTERRUPTION
     if event.outcome == "lost":
-        vacate = JOB_NOT_FOUND
+        vacate = _vacate_of(event.changes) or JOB_NOT_FOUND
         yield RECONNECT_FAILED, event_text.reconnect_failed(run.place.slot, vacate.reason)
     error = hold or transfer_vacate or run.error or _vacate_before_hold(event)
     if error is not None:

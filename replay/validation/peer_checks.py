@@ -1,0 +1,161 @@
+"""Check the events of a role with its own log: what it sends to the roles elsewhere, and what it reads from them."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from ...domain import events as e
+from ...domain.decision.draft import Draft
+from ...domain.names import JobId
+from ...domain.peers.outboxes import send_events
+from ...domain.state.peers import ROLES, peer_of_slot, role_of
+from ...domain.state.records import Activation, Slot
+from .judged_pool import JudgedPool, job_of, known_slot, rule, rule_of
+from .run_checks import run_of
+
+COMMANDS = ("vacate", "vacate_fast", "suspend", "continue", "release")
+
+
+def _check_peer(pool: JudgedPool, event: e.Sent | e.Followed | e.PeerRejected) -> None:
+    if role_of(event.peer) not in ROLES or role_of(event.peer) in pool.state.roles:
+        pool.report(event.stream, "peers", f"{event.peer} is not a role with a separate log")
+
+
+class _SentAgain:
+    """The draft of a decision whose events are in the log, to which the role adds its outbox entries again."""
+
+    def __init__(self, pool: JudgedPool) -> None:
+        self.state = pool.state
+        self.events = [*pool.decision]
+        self.entries: dict[str, e.Sent] = {}  #: by peer
+        self.answers: list[e.Event] = []  #: the answers to claim requests
+
+    def header(self, cause: str) -> tuple[int, str, str]:
+        return self.events[-1].at, cause, self.events[-1].stimulus
+
+    def emit(self, event: e.Event) -> None:
+        if isinstance(event, e.Sent):
+            self.entries[event.peer] = event
+        else:
+            self.answers.append(event)
+
+
+def _send_again(pool: JudgedPool) -> dict[str, e.Sent]:
+    """Return the outbox entries that the events of this decision need, by peer. Report missing answers to claims."""
+    if len(pool.state.roles) != 1 or not pool.decision:
+        return {}
+    draft = _SentAgain(pool)
+    try:
+        send_events(cast("Draft[Any]", draft))
+    except Exception as error:  # the log may contain anything
+        pool.report("log", "peers", f"it is unclear which of these events concern other roles: {error!r}")
+    for answer in draft.answers:
+        if answer not in draft.events:
+            pool.report(answer.stream, "peers", f"the decision lacks a {type(answer).__name__} for the claim's holder")
+    return draft.entries
+
+
+@rule(e.Sent)
+def check_sent(pool: JudgedPool, event: e.Sent) -> None:
+    _check_peer(pool, event)
+    if pool.to_send is None:
+        pool.to_send = _send_again(pool)
+    due = pool.to_send.pop(event.peer, None)
+    outbox = pool.state.peers.outboxes.get(event.peer)
+    last = 0 if outbox is None else len(outbox.positions)
+    if event.version != last + 1:
+        pool.report(event.stream, "peers", f"entry {event.version} follows entry {last}")
+    if due is None or due.positions != event.positions:
+        due_text = "no events" if due is None else f"the events {due.positions}"
+        pool.report(event.stream, "peers", f"it has the events {event.positions}, but {due_text} concern the peer")
+    elif due.digest != event.digest:
+        pool.report(event.stream, "peers", f"the digest of entry {event.version} does not match its events")
+
+
+def settle_outboxes(pool: JudgedPool) -> None:
+    """Check at the end of a decision that all its events that concern peers are in their outboxes."""
+    to_send = _send_again(pool) if pool.to_send is None else pool.to_send
+    for peer, entry in to_send.items():
+        pool.report(f"peer/{peer}", "peers", f"its outbox lacks the events {entry.positions}")
+    pool.to_send = None
+    pool.decision.clear()
+
+
+@rule(e.Followed)
+def check_followed(pool: JudgedPool, event: e.Followed) -> None:
+    _check_peer(pool, event)
+    known = pool.state.peers.followed.get(event.peer)
+    if known is None or known.log != event.log:
+        return
+    if event.version < known.version:
+        pool.report(event.stream, "peers", f"entry {event.version} is read after entry {known.version}")
+    elif event.version == known.version and event.digest != known.digest:
+        pool.report(event.stream, "peers", f"entry {event.version} is read again with another digest")
+    if event.epoch < known.epoch:
+        pool.report(event.stream, "peers", f"epoch {event.epoch} is read after epoch {known.epoch}")
+
+
+@rule(e.PeerRejected)
+def check_peer_rejected(pool: JudgedPool, event: e.PeerRejected) -> None:
+    _check_peer(pool, event)
+
+
+# The claims of access points on slots elsewhere
+
+
+@rule(e.ClaimRequested)
+def check_claim_requested(pool: JudgedPool, event: e.ClaimRequested) -> None:
+    job = job_of(event.job)
+    if job is None or JobId(*job) not in pool.state.matches.get(event.slot, ()):
+        pool.report_slot(event.slot, "match", f"it is requested for job {event.job}, which was not matched with it")
+    if job is None or event.claim in pool.state.claim_requests:
+        pool.report_slot(event.slot, "claim", f"claim {event.claim} is already requested, or for no job")
+        pool.folds = None
+
+
+@rule_of(e.ClaimGranted, known_slot)
+def check_claim_granted(pool: JudgedPool, slot: Slot, event: e.ClaimGranted) -> None:
+    claim = slot.claim
+    if claim is None or (claim.id, claim.holder) != (event.claim, event.holder):
+        pool.report(slot, "claim", f"claim {event.claim} is granted to {event.holder}, which does not hold it")
+        return
+    shown = slot.machine, slot.kind, slot.state_activity, claim.weight, claim.rank, claim.lease
+    if shown != (event.machine, event.kind, event.state_activity, event.weight, event.rank, event.lease):
+        pool.report(slot, "claim", f"it is shown to {event.holder} otherwise than it is")
+
+
+@rule(e.ClaimRejected)
+def check_claim_rejected(pool: JudgedPool, event: e.ClaimRejected) -> None:
+    slot = pool.state.slots.get(event.slot)
+    if slot is not None and slot.claim is not None and slot.claim.id == event.claim:
+        pool.report(slot, "claim", f"claim {event.claim} is rejected, but was made")
+
+
+@rule_of(e.ClaimCommanded, known_slot)
+def check_claim_commanded(pool: JudgedPool, slot: Slot, event: e.ClaimCommanded) -> None:
+    if slot.claim is None or slot.claim.id != event.claim:
+        pool.report(slot, "claim", f"a command is sent about claim {event.claim}, which is not its claim")
+    if event.command not in COMMANDS:
+        pool.report(slot, "value", f"{event.command!r} is not a command about a claim: {', '.join(COMMANDS)}")
+
+
+@rule(e.MatchTaken)
+def check_match_taken(pool: JudgedPool, event: e.MatchTaken) -> None:
+    if event.job not in pool.state.slot_matches.get(event.slot, ()):
+        pool.report_slot(event.slot, "match", f"its match with job {event.job} is over, but there was none")
+
+
+@rule_of(e.JobDisconnected, run_of)
+def check_job_disconnected(pool: JudgedPool, run: Activation, event: e.JobDisconnected) -> None:
+    if run.key in pool.state.disconnected:
+        pool.report(event, "lease", "its execution point is already recorded as silent")
+    if role_of(peer_of_slot(run.slot)) in pool.state.roles:
+        pool.report(event, "lease", "its execution point has no separate log")
+    if event.until <= event.at:
+        pool.report(event, "value", "its lease ends before its execution point was silent")
+
+
+@rule_of(e.JobReconnected, run_of)
+def check_job_reconnected(pool: JudgedPool, run: Activation, event: e.JobReconnected) -> None:
+    if run.key not in pool.state.disconnected:
+        pool.report(event, "lease", "its execution point answers again, but was not silent")
