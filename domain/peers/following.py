@@ -17,6 +17,7 @@ from ..state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, role_of
 from ..state.state import LogState
 from .sent_forms import next_digest
 
+_AT_END: Final = Rules({Follow: "peers.at_access_point.end_runs_without_claim"})
 Rule = Callable[[Draft[Any], Follow, int, Any], None]
 """Decides an event of a peer, given its position in the peer's log."""
 
@@ -79,9 +80,7 @@ def follow(draft: Draft[Any], stimulus: Follow) -> None:
             else:
                 reject(draft, stimulus, f"it sent {type(event).__name__}, which a role of its kind does not send")
     if role == ACCESS_POINT:
-        from .at_access_point import end_runs_without_claim
-
-        end_runs_without_claim(draft)
+        _AT_END[Follow](draft)
 
 
 def _next_entries(draft: Draft[LogState], stimulus: Follow) -> tuple[list[OutboxEntry], str]:

@@ -27,6 +27,7 @@ from .edits import (
 )
 from .test_legality_of_edited_backfill import OF_BACKFILL
 from .test_legality_of_edited_points import OF_POINTS
+from .test_legality_of_edited_roles import OF_PEERS
 from .test_legality_of_edited_submissions import OF_POLICY
 from .virtual_pool import Pool
 
@@ -109,7 +110,7 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 def test_the_unedited_history_is_sound_and_has_every_kind_of_queue_event(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
-    other_kinds = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY
+    other_kinds = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY | OF_PEERS
     missing = set(e.TOPICS.values()) - e.IMPORTED - other_kinds - {type(event) for event in log}
     assert missing <= {e.MatchVoided, e.PoolConfigured}
 
@@ -245,7 +246,7 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
 }
 
 
-CHANGED_KINDS = set(e.TOPICS.values()) - OF_POINTS - OF_BACKFILL - OF_DEFRAG - OF_GROUPS
+CHANGED_KINDS = set(e.TOPICS.values()) - OF_POINTS - OF_BACKFILL - OF_DEFRAG - OF_GROUPS - OF_PEERS
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])
