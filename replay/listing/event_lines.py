@@ -245,6 +245,10 @@ def _holder_row(event: e.ClaimHolderSilent) -> Row:
     return Row("unheard", f"the lease ends at {instant(event.until)} UTC")
 
 
+def _expired_row(event: e.MachineExpired) -> Row:
+    return Row("expired", "its execution point is silent") if event.expired else Row("heard", "its execution point")
+
+
 def _quotas_row(event: e.QuotasAssigned) -> Row:
     quotas = ", ".join(f"{group.name} {group.quota:.6g}" for group in event.groups)
     return Row(
@@ -304,6 +308,7 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Row]]] = {
     ),
     e.ClaimFlagged: (".slot", _claim_flags_row),
     e.ClaimHolderSilent: (".slot", _holder_row),
+    e.MachineExpired: (".machine", _expired_row),
     e.SourceGap: ("source", _gap_row),
     e.AdsKept: ("ads", _ads_row),
     e.TableWritten: (".kind", _table_row),

@@ -145,6 +145,16 @@ def check_match_taken(pool: JudgedPool, event: e.MatchTaken) -> None:
         pool.report_slot(event.slot, "match", f"its match with job {event.job} is over, but there was none")
 
 
+@rule(e.MachineExpired)
+def check_machine_expired(pool: JudgedPool, event: e.MachineExpired) -> None:
+    machine = pool.state.machines.get(event.machine)
+    if machine is None:
+        pool.report(event.machine, "reference", f"the pool has no machine {event.machine}")
+        pool.folds = None
+    elif machine.expired is event.expired:
+        pool.report(event.machine, "peers", "its execution point already is silent, or already answers")
+
+
 @rule_of(e.JobDisconnected, run_of)
 def check_job_disconnected(pool: JudgedPool, run: Activation, event: e.JobDisconnected) -> None:
     if run.key in pool.state.disconnected:

@@ -232,6 +232,9 @@ class SlotLife:
         else:
             self.narrate(position, event, "holder_heard")
 
+    def on_machine_expired(self, position: int, event: e.MachineExpired) -> None:
+        self.narrate(position, event, "machine_silent" if event.expired else "machine_heard")
+
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
         facts = None if self.poll is None else defrag_words.choice_facts(self.poll[1], event, self.context.noted)
         if facts is not None:

@@ -116,6 +116,7 @@ EXAMPLES: list[e.Event] = [
     e.ClaimHolderSilent(AT, "lease_over", "x", "slot1@h", "c", AT),
     e.MatchVoided(AT, "match_void", "x", "slot1@h", "1.0"),
     e.MatchTaken(AT, "claimed", "x", "slot1@h", "1000000001.0"),
+    e.MachineExpired(AT, "unheard", "x", "h", True),
     e.ClaimRequested(AT, "claimed", "x", "slot1@h", "slot1@h#ap#1#7", "alice@h", "1.0", {"Cmd": '"/bin/sleep"'}),
     e.ClaimGranted(
         AT,

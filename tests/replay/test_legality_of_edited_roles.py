@@ -14,7 +14,7 @@ from ..peers.simulated import SimulatedPool
 
 OF_PEERS: frozenset[type[e.Event]] = frozenset(
     {e.Sent, e.Followed, e.PeerRejected, e.ClaimRequested, e.ClaimGranted, e.ClaimRejected, e.ClaimCommanded,
-     e.MatchTaken, e.JobDisconnected, e.JobReconnected}
+     e.MatchTaken, e.MachineExpired, e.JobDisconnected, e.JobReconnected}
 )  # fmt: skip
 
 
