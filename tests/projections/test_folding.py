@@ -73,10 +73,12 @@ def check_queue_and_slots(views: Views, state: State) -> None:
 
 
 def comparable(slot: Slot) -> Slot:
-    """Return a slot without what only the live pool tracks: how its job's processes end, and its claim's lease."""
+    """Return a slot without what only the live pool tracks: its job's reports and how its processes end, and its
+    claim's lease."""
     activation = slot.activation
     if activation is not None:
-        activation = replace(activation, stop_signal="", last_signalled=0, next_signal=0)
+        ends = {"stop_signal": "", "last_signalled": 0, "next_signal": 0, "soft_signal": ""}
+        activation = replace(activation, **ends, reports={}, measured=())
     claim = None if slot.claim is None else replace(slot.claim, lease_end=0)
     return replace(slot, activation=activation, claim=claim)
 

@@ -333,6 +333,7 @@ def test_every_kind_of_event_has_a_line() -> None:
         "job begins",
         "job gone",
         "signalled",
+        "run reports",
         "unheard",
         "match void",
         "match over",
