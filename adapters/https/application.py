@@ -58,7 +58,7 @@ def application(info: PoolInfo, enrolment: Enrolment, record: Record, routes: Se
 
     async def join(request: Request) -> Response:
         body = await _body(request, JoinRequest)
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
+        scheme, _, token = authorization_of(request).partition(" ")
         if scheme and (scheme.lower() != "bearer" or not token):
             raise Rejected(401, "malformed", "the header Authorization must be `Bearer TOKEN`", body.peer)
         host = request.url.hostname or ""
@@ -96,6 +96,11 @@ def application(info: PoolInfo, enrolment: Enrolment, record: Record, routes: Se
 def address_of(request: Request) -> str:
     """Return the address of the client's machine."""
     return "" if request.client is None else request.client.host
+
+
+def authorization_of(request: Request) -> str:
+    """Return the header Authorization; empty if it is missing."""
+    return str(request.headers.get("authorization", ""))
 
 
 def error_response(status: int, message: str, reason: str = "") -> Response:

@@ -23,7 +23,7 @@ from ..fabric.credentials import BrokerKeys
 from ..security.pool_security import PoolSecurity
 from ..security.private_files import make_private_folder, read_private, write_private
 from ..security.tokens import SigningKeyError, TokenRejected, claims_of
-from .messages import LARGEST_SKEW_S, LEVELS, Challenge, JoinReply, JoinRequest, clock_message, proof
+from .messages import LARGEST_SKEW_S, LEVELS, Challenge, JoinReply, JoinRequest, MemberProof, clock_message, proof
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}", re.ASCII)
 _OF_THIS_POOL: Final = "; use a token that `poolbook token create` has printed for this pool"
@@ -96,6 +96,21 @@ class Enrolment:
             issued = self._keys.issue(request.peer, request.key, now)
             write_private(self._path(request.peer), msgspec.json.encode(member))
         return self._reply(issued, host)
+
+    def is_member(self, peer: str, header: str) -> bool:
+        """Return True if the header Authorization of a request proves that its sender is a member."""
+        try:
+            proof = MemberProof.parse(header)
+        except ValueError:
+            return False
+        member = self._member(peer)
+        return (
+            member is not None
+            and proof.peer == peer
+            and abs(proof.at - time.time()) <= LARGEST_SKEW_S
+            and _is_signed(member.key, proof.signed_text(self._fingerprint), proof.signature)
+            and member.token_id not in self._security().store
+        )
 
     def _check(self, request: JoinRequest, now: float) -> None:
         if request.role not in LEVELS:

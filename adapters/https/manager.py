@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final, NamedTuple
 
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Mount
 
 from ...domain.errors import PoolbookError
 from ...domain.state.pool_settings import SETTINGS
@@ -21,10 +21,11 @@ from ...domain.state.state import LogState
 from ..fabric.broker import Broker
 from ..fabric.credentials import BrokerKeys, Credentials, UserKey
 from ..fabric.nats_carrier import NatsCarrier
+from ..files.relay import Relay
 from ..machine.host import host_name
 from ..security.pool_security import PoolSecurity
 from ..security.private_files import make_private_folder, read_private, write_private
-from .application import Record, application
+from .application import Record, application, authorization_of
 from .enrolment import Enrolment
 from .messages import JoinReply, PoolInfo
 from .service import Address, HttpsService
@@ -92,9 +93,11 @@ class ManagerServices:
             self._reply,
             self._wake.set,
         )
+        relay = Relay(lambda request, name: enrolment.is_member(f"access-point/{name}", authorization_of(request)))
+        relay_route = Mount("/v1/relay", relay.application)
         ca = self._authority.certificate_path.read_text()
         info = PoolInfo(state().name, ca, self._authority.fingerprint, now)
-        self._application = application(info, enrolment, record, routes)
+        self._application = application(info, enrolment, record, [relay_route, *routes])
         self._thread = Thread(target=self._maintain_for_ever, name="manager", daemon=True)
 
     @property

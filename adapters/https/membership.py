@@ -3,6 +3,7 @@ a token, and even if the manager is not running."""
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from ...domain.errors import PoolbookError
 from ..security.private_files import make_private_folder, read_private, security_folder, write_private
-from .messages import JoinReply
+from .messages import JoinReply, MemberProof
 
 if TYPE_CHECKING:
     from ..fabric.nats_carrier import NatsCarrier
@@ -75,6 +76,16 @@ class MemberFiles:
         Credentials(membership.terms.token, seed).write(self.credentials)
         write_private(self.authority, authority.encode())
         write_private(self._membership, msgspec.json.encode(membership))
+
+    def proof(self) -> dict[str, str]:
+        """Return the headers that authenticate the role in a request to the manager."""
+        from ..fabric.credentials import Credentials
+        from ..security.authority import fingerprint
+
+        proof = MemberProof(self.read().peer, time.time())
+        text = proof.signed_text(fingerprint(self.authority.read_bytes()))
+        signature = Credentials.read(self.credentials).sign(text)
+        return {"Authorization": str(msgspec.structs.replace(proof, signature=signature))}
 
     def carrier(self) -> NatsCarrier:
         """Return the carrier of the role; it connects as soon as the broker can be reached."""

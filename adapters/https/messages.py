@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import hmac
 
+import msgspec
 from msgspec import Struct
 
 PORT = 9618  #: the port of a manager's service, unless another one is named
 LARGEST_BODY = 64 << 10  #: bytes of a request
 LARGEST_SKEW_S = 600  #: the largest difference between the clocks of two machines of a pool
+MEMBER = "Poolbook-Member"  #: the scheme of a `MemberProof`
 LEVELS = {"execution-point": "ADVERTISE_STARTD", "access-point": "ADVERTISE_SCHEDD"}
 """The roles that can join, with the authorization level that each needs."""
 
@@ -54,6 +56,28 @@ class JoinRequest(Struct, frozen=True):
 
     def signed_text(self, fingerprint: str) -> str:
         return f"join {fingerprint} {self.peer} {self.key} {self.at}"
+
+
+class MemberProof(Struct, frozen=True):
+    """The value of the header Authorization in other requests of a member. It is valid for `LARGEST_SKEW_S`."""
+
+    peer: str
+    at: float  #: the sender's clock
+    signature: str = ""  #: of `signed_text`
+
+    def signed_text(self, fingerprint: str) -> str:
+        return f"request {fingerprint} {self.peer} {self.at}"
+
+    def __str__(self) -> str:
+        return f"{MEMBER} {base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()}"
+
+    @classmethod
+    def parse(cls, header: str) -> MemberProof:
+        """Raise `ValueError` if the text is not such a header."""
+        scheme, _, text = header.partition(" ")
+        if scheme != MEMBER:
+            raise ValueError(f"the scheme of the header Authorization must be {MEMBER}")
+        return msgspec.json.decode(base64.urlsafe_b64decode(text), type=cls)
 
 
 class JoinReply(Struct, frozen=True):
