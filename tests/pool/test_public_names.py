@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
 INSIDE = {
+    "ServiceError": "the command prints it",
     "AuthorityError": "the commands print it, and the manager does not start",
     "_CannotRun": "a container's shim catches it: the job is held",
     "_KilledEarly": "a container's shim catches it: it ends",
@@ -38,6 +39,7 @@ INSIDE = {
     "InvalidExport": "the command prints it",
     "InvalidWorkload": "the command prints it",
     "InvalidCronTab": "the schedd catches it: the job is held",
+    "JoinError": "the command prints it",
     "LeftToClientError": "the server answers that the client has to read its file",
     "MacroError": "the readers of submit descriptions and configurations catch it",
     "NoAccount": "the caller that starts jobs catches it: the job is held, or waits",
@@ -49,6 +51,7 @@ INSIDE = {
     "TemplateImpossible": "the reader of submit descriptions catches it",
     "PlayError": "`poolbook play` prints it, and `poolbook.testing` exports it",
     "ExpectationError": "`poolbook.testing` exports it",
+    "Rejected": "the manager's service answers with it",
     "ScenarioFailure": "pytest prints it",
     "PluginError": "the transfer catches it: it counts as one of its failures",
     "SpoolError": "the tools print it",
