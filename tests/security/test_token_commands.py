@@ -250,6 +250,13 @@ def test_a_token_with_a_missing_key_is_an_error(run: Run, log: Path) -> None:
     assert (code, out, err.splitlines()[0]) == (2, "", "Failed to generate a token.")
 
 
+def test_a_request_beyond_the_pools_limits_is_rejected(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "poolbook.conf").write_text("SEC_TOKEN_REQUEST_LIMITS = READ\n")
+    message = "All requested authorizations were eliminated by the SEC_TOKEN_REQUEST_LIMITS setting"
+    assert run("condor_token_request", "-authz", "WRITE") == (1, "", f"Failed to request a new token: {message}\n")
+    assert run("token", "request", "-authz", "WRITE") == (1, "", f"poolbook: {message}\n")
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change a file's owner")
 def test_only_the_owner_of_the_log_creates_tokens(run: Run, log: Path) -> None:
     os.chown(log, 12345, -1)

@@ -9,7 +9,7 @@ import pytest
 from poolbook.adapters.runtime.configuration import load
 from poolbook.adapters.security.pool_security import PoolSecurity, pool_security
 from poolbook.adapters.security.token_store import RequestError, TokenRequest, TokenStore
-from poolbook.adapters.security.tokens import TokenRejected, claims_of
+from poolbook.adapters.security.tokens import TokenRejected, claims_of, create
 from poolbook.domain.errors import PoolbookError
 
 NOW = 1_800_000_000.0
@@ -219,6 +219,19 @@ def test_the_configuration_determines_keys_and_rules(tmp_path: Path) -> None:
         False,
     ]
     assert [security.is_authorized(None, "10.0.0.1", level).allowed for level in levels] == [True, False, False, False]
+
+
+def test_a_pool_that_issued_no_token_accepts_those_of_its_key(tmp_path: Path) -> None:
+    security = security_of(tmp_path)
+    token = create(security.keys, DOMAIN, "alice", int(NOW))
+    assert security.verify(token, NOW).user == "alice"
+    assert not list(security.folder.glob("*.db"))
+
+
+def test_the_authority_is_in_the_private_directory(tmp_path: Path) -> None:
+    security = security_of(tmp_path)
+    assert security.authority(NOW).fingerprint == security.authority(NOW + 1).fingerprint
+    assert security.authority(NOW).certificate_path == tmp_path / "m.db.security" / "ca" / "ca.pem"
 
 
 def test_a_removed_key_is_not_replaced(tmp_path: Path) -> None:

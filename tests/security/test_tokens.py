@@ -296,6 +296,13 @@ def test_a_key_that_others_may_read_is_refused(keys: SigningKeys) -> None:
         make_private_folder(keys.folder)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to change a file's owner")
+def test_a_key_of_another_user_is_refused(keys: SigningKeys) -> None:
+    os.chown(keys.folder / POOL, 12345, -1)
+    with pytest.raises(SigningKeyError, match="belongs to user 12345"):
+        create(keys, DOMAIN, "ep1", NOW)
+
+
 def test_only_complete_regular_files_are_read(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     write_private(tmp_path / "long", b"x" * ((1 << 20) + 1))
