@@ -23,6 +23,7 @@ from .subjects import check_peer, subjects_from, subjects_to
 
 LIFETIME_S = 24 * 3600  #: seconds for which a token is valid, unless the caller names another time
 _MOST_KEYS = 200  #: keys of a role with valid tokens: each must be remembered, so that it can be revoked
+_MOST_REVOKED = 5000  #: revoked keys with which new keys get tokens: the server's configuration names each
 _PUBLIC_KEY = re.compile(r"U[A-Z2-7]{55}")
 _CREDENTIALS = re.compile(r"-+BEGIN NATS USER JWT-+\s+(\S+)\s+-+END.*?-+BEGIN USER NKEY SEED-+\s+(\S+)\s+-+END", re.S)
 
@@ -107,9 +108,12 @@ class BrokerKeys:
         _check_public_key(public_key)
         expires = int(now) + lifetime
         with self._lock:
-            keys = self._keys_of(peer, now) | {public_key: expires}
-            if len(keys) > _MOST_KEYS:
+            keys = self._keys_of(peer, now)
+            if public_key not in keys and len(keys) >= _MOST_KEYS:
                 raise ValueError(f"{peer} has {_MOST_KEYS} keys with valid tokens; use one of them, or revoke them")
+            if public_key not in keys and len(self._revocations(now)) >= _MOST_REVOKED:
+                raise ValueError(f"{_MOST_REVOKED} keys are revoked; use a known key, or try again when they expire")
+            keys[public_key] = expires
             write_private(self._user_path(peer), json.dumps(keys).encode())  # before the token can be used
         permissions = {
             "type": "user",

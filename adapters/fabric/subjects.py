@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from urllib.parse import quote, unquote
 
-LONGEST_NAME = 255
+_LONGEST_NAME = 400
+"""Characters of an escaped name: a NATS server accepts lines of 4 kB, and a role sends its token in one of them."""
 _RECEIVERS = {
     "manager": ("*",),
     "access-point": ("manager", "execution-point"),
@@ -20,7 +21,7 @@ _RECEIVERS = {
 def check_peer(peer: str) -> None:
     """Raise `ValueError` if `peer` is not the name of a peer."""
     role, slash, name = peer.partition("/")
-    is_valid = not slash if role == "manager" else 0 < len(name) <= LONGEST_NAME and name.isprintable()
+    is_valid = not slash if role == "manager" else name.isprintable() and 0 < len(_escaped(name)) <= _LONGEST_NAME
     if role not in _RECEIVERS or not is_valid:
         raise ValueError(f"{peer[:80]!r} is not a peer; use manager, access-point/NAME or execution-point/NAME")
 
@@ -50,4 +51,8 @@ def sender_of(subject: str) -> str:
 def _tokens(peer: str) -> str:
     check_peer(peer)
     role, _, name = peer.partition("/")
-    return f"{role}.{quote(name, safe='').replace('.', '%2E') or '%'}"
+    return f"{role}.{_escaped(name) or '%'}"
+
+
+def _escaped(name: str) -> str:
+    return quote(name, safe="").replace(".", "%2E")

@@ -18,7 +18,7 @@ import nkeys
 import pytest
 
 from poolbook.adapters.fabric import credentials as credentials_module
-from poolbook.adapters.fabric.credentials import BrokerKeys, Credentials, UserKey
+from poolbook.adapters.fabric.credentials import LIFETIME_S, BrokerKeys, Credentials, UserKey
 from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 from poolbook.adapters.fabric.subjects import subject, subjects_to
 from poolbook.adapters.security.private_files import PrivateFileError
@@ -243,6 +243,20 @@ def test_a_role_has_a_limited_number_of_keys(tmp_path: Path, monkeypatch: pytest
         keys.issue(EP1, users[-1], now=1099)
     keys.issue(EP2, users[-1], now=1099)
     keys.issue(EP1, users[-1], now=1100)
+
+
+def test_many_revocations_delay_only_new_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(credentials_module, "_MOST_REVOKED", 3)
+    keys, users = BrokerKeys(tmp_path / "keys"), [UserKey.create().public for _ in range(5)]
+    keys.issue(EP2, users[4], now=1000, lifetime=100)
+    for user in users[:3]:
+        keys.issue(EP1, user, now=1000, lifetime=100)
+        keys.revoke(EP1, 1000)
+    with pytest.raises(ValueError, match="3 keys are revoked"):
+        keys.issue(EP1, users[3], now=1050)
+    keys.issue(EP2, users[4], now=1050)
+    keys.revoke(EP2, 1050)
+    keys.issue(EP1, users[3], now=2000 + LIFETIME_S)
 
 
 def test_keys_that_threads_register_at_once_are_all_revoked(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import select
+import time
 from collections import Counter
 
 import pytest
 
 from poolbook.adapters.fabric import nats_carrier
 from poolbook.adapters.fabric.carrier import LARGEST
+from poolbook.adapters.fabric.credentials import Credentials, UserKey
 from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 
 from .pool import BrokerPool, receive
@@ -26,6 +28,22 @@ def test_datagrams_arrive_with_their_sender(shared_pool: BrokerPool) -> None:
     for name, receiver in zip(names, carriers, strict=True):
         assert sorted(receive(receiver, 2)) == sorted((other, b"\r\nPUB \x00") for other in names if other != name)
         assert not select.select([receiver.fileno()], [], [], 0)[0]
+
+
+def test_the_longest_names_are_accepted(shared_pool: BrokerPool) -> None:
+    manager = shared_pool.join("manager")
+    for number, name in enumerate(["a" * 400, "@" * 133, "\N{GRINNING FACE}" * 33, "x." * 100]):
+        key = UserKey.create()
+        path = shared_pool.folder / f"long-{number}.creds"
+        Credentials(shared_pool.keys.issue(f"access-point/{name}", key.public, time.time()), key.seed).write(path)
+        carrier = NatsCarrier([shared_pool.url], f"access-point/{name}", path, shared_pool.authority.certificate_path)
+        shared_pool.carriers.append(carrier)
+        carrier.send("manager", b"hello")
+        assert receive(manager) == [(f"access-point/{name}", b"hello")]
+        with pytest.raises(ValueError, match="is not a peer"):
+            carrier.send(f"execution-point/{name}....", b"hello")
+        manager.send(f"access-point/{name}", b"hello")
+        assert receive(carrier) == [("manager", b"hello")]
 
 
 def test_datagrams_to_absent_peers_are_lost(shared_pool: BrokerPool) -> None:
