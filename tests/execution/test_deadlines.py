@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import fcntl
 import signal
+import subprocess
 import time
 
 import pytest
 
-from poolbook.adapters.machine.execution.activation import EXPIRED, Exited, Failed, FileTransfer, Running
+from poolbook.adapters.machine.execution.activation import EXPIRED, Exited, Failed, FileTransfer, Lost, Running
 from poolbook.adapters.machine.execution.client import Supervisor
 from poolbook.adapters.machine.execution.supervisor.supervised_job import boot_ticker
 
@@ -28,6 +30,31 @@ def test_a_job_whose_deadline_passes_without_a_pool_is_killed_with_its_descendan
         end = next_pool.recover(["1"])["1"]
     assert isinstance(end, Exited)
     assert (end.violated, end.signal, end.code) == (EXPIRED, signal.SIGKILL, None)
+
+
+def test_a_job_with_a_deadline_ends_if_its_supervisor_is_killed_and_there_is_no_pool(bench: Bench) -> None:
+    script = f"{DAEMON}; echo $$ > main; exec sleep 1000"
+    bench.sh("1", script, run_in_iwd=True, deadline=boot_ticker() + LATER)
+    pids = [int(bench.file("main")), int(bench.file("daemon"))]
+    bench.supervisor.close()
+    bench.kill_supervisor()
+    wait(lambda: not any(runs(pid) for pid in pids))
+    with Supervisor(bench.folder) as next_pool:
+        assert isinstance(next_pool.recover(["1"])["1"], Lost)
+
+
+def test_a_supervisor_without_jobs_ends_with_its_guard(bench: Bench) -> None:
+    script = "echo $$ > main; while ! [ -e stop ]; do sleep 0.01; done; exit 3"
+    bench.sh("1", script, run_in_iwd=True, deadline=boot_ticker() + LATER)
+    main, pid = int(bench.file("main")), bench.pid()
+    children = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True).stdout.split()
+    (guard,) = {int(child) for child in children} - {main}
+    (bench.home / "stop").touch()
+    assert bench.end("1").code == 3
+    bench.supervisor.close()
+    wait(lambda: not runs(pid) and not runs(guard))
+    with open(bench.folder / "lock") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # there is no next supervisor
 
 
 def test_a_job_has_its_deadline_from_its_start(bench: Bench) -> None:

@@ -17,6 +17,7 @@ import os
 import select
 import signal
 import socket
+import sys
 import time
 import traceback
 from collections import deque
@@ -37,6 +38,8 @@ _STARTS = 8  #: starts in one iteration: more would delay ends, fewer would wast
 _BUSY_US, _IDLE_US = 300, 5_000  #: the time for chores in a busy and in an idle iteration
 _RETRY_US = 500_000  #: when to retry a write that failed, for example on a full disk
 _DEFECT_S = 0.1  #: the pause after an iteration that raised an error
+_END = b"."  #: what a guard receives from a supervisor that ends because it has nothing to do
+_PROGRAM = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launch_program.py")
 _MOST_PENDING = 64 << 10  #: maximum number of bytes of the supervisor's log to keep while the disk is full
 
 
@@ -73,8 +76,10 @@ class SupervisorLog:
 class SupervisorServer:
     """The loop and its state."""
 
-    def __init__(self, jobs: SupervisedJobs, listener: socket.socket, lock: int) -> None:
+    def __init__(self, jobs: SupervisedJobs, listener: socket.socket, lock: int, folder: str) -> None:
         self._jobs = jobs
+        self._folder = folder
+        self._guard: socket.socket | None = None
         self._lock = lock
         self._wrote_pid = self._write_pid()
         self._listener = listener
@@ -105,6 +110,8 @@ class SupervisorServer:
             except Exception:
                 self._log.log_text(f"an iteration failed: {traceback.format_exc()}")
                 time.sleep(_DEFECT_S)
+        if self._guard is not None:
+            self._guard.send(_END)
 
     def _iterate(self) -> bool:
         is_busy = bool(self._requests)
@@ -123,6 +130,8 @@ class SupervisorServer:
             self._sample_at = now + SAMPLE_US
         self._jobs.end_idle_movers(now)
         self._jobs.end_expired()
+        if self._guard is None and self._jobs.next_deadline_us() is not None:
+            self._start_guard()
         self._report()
         if self._clients:
             self._attended_at = now
@@ -132,6 +141,20 @@ class SupervisorServer:
         if self._clients or self._jobs.running or self._chores_left:
             self._alone_at = now
         return now - self._alone_at < _LINGER_US
+
+    def _start_guard(self) -> None:
+        """Start a process that starts the next supervisor if this one is killed. The next one ends the jobs, whose
+        deadlines no one else would keep if no pool is connected. If the guard cannot be started, this is tried
+        again."""
+
+        def guard(channel: socket.socket) -> None:
+            if channel.recv(1) != _END:
+                os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", _PROGRAM, "server", self._folder])
+
+        processes.mark_children(0)
+        with contextlib.suppress(OSError):
+            pid, self._guard = processes.fork(guard, outlives=True)
+            self._jobs.leave_alone(pid)
 
     def _flush(self, now: int) -> None:
         """Write everything that is due to disk; retry later if that fails."""
@@ -281,7 +304,7 @@ def main(folder: str) -> int:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     processes.become_subreaper()
     try:
-        SupervisorServer(jobs, listener, lock).run()
+        SupervisorServer(jobs, listener, lock, folder).run()
     finally:
         # Before releasing the lock, so as not to remove the next supervisor's socket.
         with contextlib.suppress(OSError):

@@ -380,6 +380,12 @@ class SupervisedJobs:
         deadline = min((job.deadline for job in self.running.values() if job.deadline), default=None)
         return None if deadline is None else max(0, deadline - boot_ticker())
 
+    def leave_alone(self, pid: int) -> None:
+        """Ignore a child of this process, which is not a job's process."""
+        process = processes.read_process(pid)
+        if process is not None:
+            self._trees.leave_alone(process.pid, process.started)
+
     def end_idle_movers(self, now: int) -> None:
         """End the movers that have been idle for long."""
         self._movers.end_idle(now)
