@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import json
 import os
-import pwd
 import ssl
 import stat
 from collections.abc import Callable, Iterator
@@ -15,11 +14,11 @@ from typing import Any
 
 import httpx
 import pytest
-from attrs import asdict, evolve
+from attrs import asdict
 
 from poolbook.adapters.files.incoming import final_path
 from poolbook.adapters.files.offers import Offers
-from poolbook.adapters.machine.execution.activation import FileTransfer, UnixAccount
+from poolbook.adapters.machine.execution.activation import FileTransfer
 from poolbook.adapters.machine.execution.supervisor.file_pieces import Entry, Layout, read_pieces
 from poolbook.adapters.machine.execution.supervisor.usage_meter import TransferError
 
@@ -200,29 +199,6 @@ def test_invalid_ranges_are_rejected(site: Site, connect: Connect, text: str) ->
     client = connect(inputs=("a",))
     tag = client.http.get("/inputs").headers["ETag"]
     assert client.http.get("/inputs/data", headers={"If-Match": tag, "Range": text}).status_code == 400
-
-
-def test_a_link_in_place_of_an_input_is_followed_only_with_the_owners_rights(site: Site) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root has other users' rights")
-    secret, owner = site.folder / "secret", pwd.getpwnam("games")
-    secret.write_text("secret\n")
-    secret.chmod(0o600)
-    for folder in site.iwd.parents[:-1]:
-        folder.chmod(folder.stat().st_mode | stat.S_IXOTH)
-    os.chown(site.iwd, owner.pw_uid, owner.pw_gid)
-    (site.iwd / "link").symlink_to(secret)
-    (site.iwd / "own").write_text("own\n")
-    request = site.request("true", transfer={"inputs": ("link", "own")})
-    account = UnixAccount("games", owner.pw_uid, owner.pw_gid, (owner.pw_gid,))
-    site.start_with(request, site.offers.offer(evolve(request, files=account), run=1))
-    end = site.bench.end("1")
-    assert (end.failure.code, end.failure.errno) == (13, errno.EACCES)
-    request = site.request("echo > made", activation="8", transfer={"inputs": ("own",)})
-    site.start_with(request, site.offers.offer(evolve(request, files=account), run=1), key="2")
-    assert site.bench.end("2").undelivered is False
-    owners = {(path.name, path.stat().st_uid) for path in site.iwd.iterdir() if not path.is_symlink()}
-    assert owners == {("own", 0), ("made", owner.pw_uid), ("out", owner.pw_uid)}
 
 
 def test_the_secret_is_private_and_lasts(tmp_path: Path) -> None:

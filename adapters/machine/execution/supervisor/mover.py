@@ -50,10 +50,12 @@ class Task(NamedTuple):
 
 
 class TransferUsers(NamedTuple):
-    """The owner of the files, and the user that the job runs as; None means this process's user."""
+    """The owner of the files, and the user that the job runs as; None means this process's user. ``is_remote``: whether
+    the files are on another machine. A mover that has a user's rights cannot import what such a transfer needs."""
 
     files: UserIds | None
     account: UserIds | None
+    is_remote: bool = False
 
     @property
     def is_one_user(self) -> bool:
@@ -99,6 +101,8 @@ def _work_as(parent: int, user: UserIds | None, task: Task) -> Result:
     """Do a task with the rights of a user, who must not see this process's environment. The kernel drops the request to
     end with the parent when a process changes its user, so repeat the request."""
     if user is not None and user.uid != os.geteuid():
+        if task.order.get("access_point"):
+            remote_files.import_modules()
         become(user)
         for name in os.environ.keys() - _FOR_ALL:
             del os.environ[name]

@@ -11,6 +11,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,6 +42,9 @@ _REJECTIONS = {
 }
 """By HTTP status: errno and text of failures after which a request is not repeated."""
 
+_MODULES = ("encodings.idna", "hashlib", "http.client", "ssl", "urllib.parse")
+"""Large modules, which therefore only movers import, and not the supervisor."""
+
 T = TypeVar("T")
 
 
@@ -64,8 +68,14 @@ def transfer_files(kind: str, order: Order, scratch: str, failed: bool, core: st
         access_point.disconnect()
 
 
+def import_modules() -> None:
+    """Import what a transfer needs. A mover calls this before it takes the rights of a user, who perhaps may not read
+    the modules' files."""
+    for name in _MODULES:
+        import_module(name)
+
+
 def _http() -> ModuleType:
-    """Return the module for HTTP. It is large, so that only a mover that needs it imports it, not the supervisor."""
     import http.client
 
     return http.client

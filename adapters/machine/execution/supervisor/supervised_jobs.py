@@ -429,7 +429,8 @@ class SupervisedJobs:
         task = Task(kind, order, job.directory, job.number, kind == "output" and job.failed, job.core)
         at = clock()
         try:
-            mover = self._movers.start_task(task, TransferUsers(job.files, job.account))
+            users = TransferUsers(job.files, job.account, bool(order.get("access_point")))
+            mover = self._movers.start_task(task, users)
         except OSError as error:
             raise launch.failure("scratch", error, "the transfer of its files") from None
         job.start_transfer(mover, kind, at)
