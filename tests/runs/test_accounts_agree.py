@@ -31,7 +31,7 @@ from poolbook.replay.why.job_records import ads_of_cluster
 
 from ..audit.test_honest_recordings import HONEST, USED, packed_log
 from ..importing.folders import TRACES, recorded
-from ..sampling import some, spread
+from ..sampling import marked, some, spread
 
 SECOND: Final = 1_000_000
 DATA: Final = TRACES.parent
@@ -43,7 +43,7 @@ FOLDERS: Final = [
 ]
 RECORDINGS: Final = [*FOLDERS, *HONEST]
 CASES: Final = some(RECORDINGS, 0, always=[*spread(FOLDERS, 5), *spread(USED, 5)])
-MOST_JOBS: Final = 12  #: how many jobs of a recording are checked
+MOST_JOBS: Final = 6  #: how many jobs of a recording are checked
 # What writes a run's end later -> how many seconds later at most.
 SECONDS_LATE: Final = {
     "userlog": 60,  # the shadow writes when the starter has exited, or the lease has expired
@@ -75,11 +75,11 @@ def runs_at(recording: Path) -> list[JobRun]:
     return runs_of(log_of(recording)).runs
 
 
-def runs_by_job(runs: list[JobRun]) -> Iterator[tuple[str, list[JobRun]]]:
+def runs_by_job(runs: list[JobRun], most: int) -> Iterator[tuple[str, list[JobRun]]]:
     jobs: dict[str, list[JobRun]] = {}
     for run in runs:
         jobs.setdefault(run.job, []).append(run)
-    yield from spread(sorted(jobs.items()), MOST_JOBS)
+    yield from spread(sorted(jobs.items()), most)
 
 
 @cache
@@ -100,13 +100,14 @@ def reports_end(sentence: Sentence, run: JobRun, name: PlaceNames) -> bool:
 
 
 @pytest.mark.parametrize("recording", CASES, ids=lambda path: f"{path.parent.name}-{path.name}")
-def test_all_commands_agree_on_how_each_run_ended(recording: Path) -> None:
+@pytest.mark.parametrize("most", [MOST_JOBS, marked(2 * MOST_JOBS)])
+def test_all_commands_agree_on_how_each_run_ended(recording: Path, most: int) -> None:
     log = log_of(recording)
     names, runs = PlaceNames(log), runs_at(recording)
-    lives = {job: why(log, job).life for job, _ in runs_by_job(runs)} if not shared_numbers(recording) else {}
+    lives = {job: why(log, job).life for job, _ in runs_by_job(runs, most)} if not shared_numbers(recording) else {}
     unreported = [
         (run.job, run.slot, run.outcome, run.cause.name)
-        for job, job_runs in runs_by_job(runs)
+        for job, job_runs in runs_by_job(runs, most)
         for run in job_runs
         if job in lives
         and run.outcome != RUNNING
