@@ -262,7 +262,7 @@ class RunReported(SlotEvent, frozen=True):
     job: str  #: the job's id at its access point
     key: str  #: the run's key at its access point, as in `ClaimActivated`
     report: str  #: its kind: ActivationStarted, -Measured, -Chirped or -Ended, or Transferred
-    fields: str  #: the report as JSON, without fields that have their default value
+    fields: str  #: the report as JSON, without the key and without fields that have their default value
 
 
 @event("claim.silent")

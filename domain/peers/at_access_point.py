@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import DecodeError
 from msgspec.structs import replace
 
 from .. import events as e
@@ -141,7 +142,11 @@ def decide_report(draft: Draft[State], stimulus: s.Follow, position: int, event:
     run = draft.state.activations.get(event.key)
     if run is None or run.slot != event.slot or peer_of_slot(event.slot) != stimulus.peer:
         return
-    report = decode_report(event)
+    try:
+        report = decode_report(event)
+    except DecodeError as error:
+        reject(draft, stimulus, f"it sent a malformed report about job {event.job}: {error}")
+        return
     if any(_ends_claim(later, event.claim) for entry in stimulus.entries for later in entry.events):
         forget(draft, event.slot)  # so that no other job is sent there
     if isinstance(report, s.ActivationEnded) and run.next_signal:

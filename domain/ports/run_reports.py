@@ -3,10 +3,10 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, get_args
+from typing import Any, Final, TypeAlias, get_args
 
 import msgspec
-from msgspec.structs import asdict, fields, replace
+from msgspec.structs import asdict, fields
 
 from ..events import RunReported
 from .stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
@@ -15,17 +15,21 @@ RunReport: TypeAlias = ActivationStarted | ActivationMeasured | ActivationChirpe
 RUN_REPORTS: Final[dict[str, type[RunReport]]] = {kind.__name__: kind for kind in get_args(RunReport)}
 
 
-def encode_report(report: RunReport, key: str) -> tuple[str, str]:
-    """Return the kind and the fields of a report as in ``RunReported``, with the access point's key of the run."""
-    defaults = {each.name: each.default for each in fields(report)}
-    values = {name: value for name, value in asdict(replace(report, key=key)).items() if value != defaults[name]}
+def encode_report(report: RunReport) -> tuple[str, str]:
+    """Return the kind and the fields of a report as in ``RunReported``."""
+    defaults = {"key": report.key, **{each.name: each.default for each in fields(report) if each.name != "key"}}
+    values = {name: value for name, value in asdict(report).items() if value != defaults[name]}
     return type(report).__name__, msgspec.json.encode(values).decode()
 
 
 def decode_report(event: RunReported) -> RunReport:
-    """Return the report as a stimulus, which the access point decides like a report of its own processes.
+    """Return the report as a stimulus, which the access point decides like a report of its own processes. It is about
+    the run that the event names, whatever its fields contain.
 
-    :raises KeyError: if the kind of report is unknown
-    :raises msgspec.ValidationError: if the fields do not belong to this kind
+    :raises msgspec.DecodeError: if the kind is unknown, or the fields do not belong to it
     """
-    return msgspec.json.decode(event.fields, type=RUN_REPORTS[event.report])
+    kind = RUN_REPORTS.get(event.report)
+    if kind is None:
+        raise msgspec.DecodeError(f"{event.report} is not a kind of report")
+    values = msgspec.json.decode(event.fields, type=dict[str, Any])
+    return msgspec.convert(values | {"key": event.key}, kind, strict=True)

@@ -36,7 +36,7 @@ def record_report(draft: Draft[ExecutionPoint], report: RunReport) -> None:
         end_external_job(draft, slot)
     elif not _is_new(draft, starter, report):
         return
-    kind, text = encode_report(report, starter.remote_key)
+    kind, text = encode_report(report)
     header = draft.header(_CAUSES.get(_name(report), "exited"))
     draft.emit(RunReported(*header, slot.name, claim, starter.job, starter.remote_key, kind, text))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from operator import attrgetter
 
-from msgspec import DecodeError, ValidationError
+from msgspec import DecodeError
 from msgspec.structs import replace
 
 from ...domain import events as e
@@ -196,7 +196,7 @@ def check_run_reported(pool: JudgedPool, event: e.RunReported) -> None:
     pool.add_to_story(event.slot)
     try:
         report = decode_report(event)
-    except (KeyError, ValidationError, DecodeError):
+    except DecodeError:
         pool.report_slot(event.slot, "value", f"{event.report} is not a kind of report, or has not these fields")
         pool.folds = None
         return
@@ -205,7 +205,7 @@ def check_run_reported(pool: JudgedPool, event: e.RunReported) -> None:
     reporting = None if run is None else ("" if claim is None else claim.id, run.job, run.remote_key)
     if isinstance(report, ActivationEnded):
         reporting = pool.ended_runs.pop(event.slot, None)
-    if reporting != (event.claim, event.job, event.key) or report.key != event.key:
+    if reporting != (event.claim, event.job, event.key):
         pool.report_slot(event.slot, "activation", f"processes of job {event.job} report, but it has no such processes")
     elif run is not None and run.reports.get(report_name(event.report, getattr(report, "way", ""))) == event.stimulus:
         pool.report_slot(event.slot, "activation", f"processes of job {event.job} report the same again")

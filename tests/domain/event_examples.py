@@ -111,7 +111,7 @@ EXAMPLES: list[e.Event] = [
         "1.0",
         "41",
         "ActivationStarted",
-        '{"id":"start-7","key":"41","pid":4711,"scratch":"dir_7","at":1767312000000000}',
+        '{"id":"start-7","pid":4711,"scratch":"dir_7","at":1767312000000000}',
     ),
     e.ClaimHolderSilent(AT, "lease_over", "x", "slot1@h", "c", AT),
     e.MatchVoided(AT, "match_void", "x", "slot1@h", "1.0"),

@@ -5,9 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
+import pytest
+
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.run_reports import decode_report
 from poolbook.domain.ports.world import Launch
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
@@ -244,6 +248,28 @@ def test_processes_do_not_start_after_their_deadline() -> None:
     (ended,) = point.reports()
     assert isinstance(ended, s.ActivationEnded)
     assert (ended.failed, ended.hold_code) == (True, 1003)
+
+
+@together(
+    ("report", "fields", "expected"),
+    [
+        ("ActivationStarted", '{"id":"x","pid":1,"scratch":"","at":5}', "run-1"),
+        ("ActivationStarted", '{"id":"x","key":"run-2","pid":1,"scratch":"","at":5}', "run-1"),
+        ("ActivationStarted", '{"id":"x"}', None),
+        ("ActivationStarted", "[]", None),
+        ("ActivationStarted", "{", None),
+        ("RemoveMachine", '{"id":"x","machine":"h"}', None),
+    ],
+)
+def test_a_report_is_about_the_run_that_its_event_names_or_is_rejected(
+    report: str, fields: str, expected: str | None
+) -> None:
+    event = e.RunReported(1, "activated", "x", SLOT, "c", "1.0", "run-1", report, fields)
+    if expected is None:
+        with pytest.raises(msgspec.DecodeError):
+            decode_report(event)
+    else:
+        assert decode_report(event).key == expected
 
 
 def test_only_the_processes_report_their_end() -> None:
