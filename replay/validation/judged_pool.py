@@ -33,7 +33,7 @@ from ...domain.state_machines import (
     slot_machine,
 )
 from ..listing.members import Member, line, member_of, members
-from .transition_rules import Truth
+from .transition_rules import Truth, owner_of
 
 KEPT = 8  #: the number of events in the story of a slot or an activation
 KEPT_OF_CLUSTER = 64
@@ -111,6 +111,7 @@ class JudgedPool:
         self.charged: set[str] = set()  #: the activations whose badput a drain was charged
         # Checked at the end of a stimulus:
         self.decision: list[e.Event] = []  #: the events of the current stimulus, without outbox entries
+        self.copies: dict[str, e.Event] = {}  #: the peers whose events the decision copied, each with the first one
         self.to_send: dict[str, e.Sent] | None = None
         """The outbox entries that the decision still needs, by peer (None: not determined yet)."""
         self.ended_runs: dict[str, tuple[str, str, str]] = {}
@@ -150,6 +151,10 @@ class JudgedPool:
             self.state.position = self.position
         if isinstance(self.folds, e.ClusterEvent) and self.folds.cluster not in self.state.clusters:
             self.forget(self.folds.cluster)
+
+    def judges(self, event: e.Event) -> bool:
+        """Return True if an event is judged in this log: the role that decides it acts in the log."""
+        return len(self.state.roles) != 1 or owner_of(type(event)) in ("", *self.state.roles)
 
     def check_negotiator(self, subject: str, negotiator: str) -> None:
         """Report an event that names a negotiator that was never configured."""

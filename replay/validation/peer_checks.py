@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from ...domain import events as e
 from ...domain.decision.draft import Draft
 from ...domain.names import JobId
 from ...domain.peers.outboxes import send_events
-from ...domain.state.peers import ROLES, peer_of_slot, role_of
+from ...domain.peers.sent_forms import JOBS_PER_ACCESS_POINT
+from ...domain.state.peers import ACCESS_POINT, MANAGER, ROLES, peer_of_slot, role_of
 from ...domain.state.records import Activation, Slot
+from .accounting_checks import check_initial_factor
 from .judged_pool import JudgedPool, job_of, known_slot, rule, rule_of
 from .run_checks import run_of
+from .transition_rules import ALSO_WRITTEN, owner_of
 
-COMMANDS = ("vacate", "vacate_fast", "suspend", "continue", "release")
+COMMANDS = ("vacate", "vacate_fast", "suspend", "continue", "release", "withdraw")
 
 
 def _check_peer(pool: JudgedPool, event: e.Sent | e.Followed | e.PeerRejected) -> None:
-    if role_of(event.peer) not in ROLES or role_of(event.peer) in pool.state.roles:
+    role, _, name = event.peer.partition("/")
+    if role not in ROLES or role in pool.state.roles or bool(name) is (role == MANAGER):
         pool.report(event.stream, "peers", f"{event.peer} is not a role with a separate log")
 
 
@@ -87,10 +92,8 @@ def check_followed(pool: JudgedPool, event: e.Followed) -> None:
     known = pool.state.peers.followed.get(event.peer)
     if known is None or known.log != event.log:
         return
-    if event.version < known.version:
+    if event.version <= known.version:
         pool.report(event.stream, "peers", f"entry {event.version} is read after entry {known.version}")
-    elif event.version == known.version and event.digest != known.digest:
-        pool.report(event.stream, "peers", f"entry {event.version} is read again with another digest")
     if event.epoch < known.epoch:
         pool.report(event.stream, "peers", f"epoch {event.epoch} is read after epoch {known.epoch}")
 
@@ -98,6 +101,93 @@ def check_followed(pool: JudgedPool, event: e.Followed) -> None:
 @rule(e.PeerRejected)
 def check_peer_rejected(pool: JudgedPool, event: e.PeerRejected) -> None:
     _check_peer(pool, event)
+
+
+# The events of other roles, which their own logs judge
+
+
+def check_copy(pool: JudgedPool, event: e.Event) -> None:
+    """Check what a role that copies an event of another role knows about it."""
+    (role,) = pool.state.roles
+    if type(event).__name__ not in ALSO_WRITTEN[role]:
+        pool.copies.setdefault(_owner(pool, event), event)
+    check = _COPIES.get((role, type(event)))
+    if check is not None:
+        check(pool, event)
+
+
+def _owner(pool: JudgedPool, event: e.Event) -> str:
+    """Return the peer that decided an event, or only its role if the event does not show the peer."""
+    owner = owner_of(type(event))
+    if isinstance(event, e.SlotEvent):
+        return peer_of_slot(event.slot)
+    if isinstance(event, e.MachineEvent):
+        return f"{owner}/{event.machine}"
+    if isinstance(event, e.ClusterEvent):
+        number = event.cluster // JOBS_PER_ACCESS_POINT
+        return next((peer for peer, known in pool.state.peers.followed.items() if known.number == number), owner)
+    return owner
+
+
+def settle_copies(pool: JudgedPool) -> None:
+    """Check at the end of a decision that it has read an outbox of each peer whose events it copied."""
+    read = {event.peer for event in pool.decision if isinstance(event, e.Followed)}
+    for peer, event in pool.copies.items():
+        if peer not in read:
+            pool.report(f"peer/{peer}", "peers", f"its {type(event).__name__} is copied without reading its outbox")
+    pool.copies.clear()
+
+
+def _check_shown_slot(pool: JudgedPool, event: e.SlotCreated) -> None:
+    if event.slot in pool.state.slots:
+        pool.report_slot(event.slot, "reference", "it is shown, but already exists")
+        pool.folds = None
+
+
+def _check_shown_move(pool: JudgedPool, event: e.SlotTransitioned) -> None:
+    slot = known_slot(pool, event)
+    if slot is not None and event.row and event.source != slot.state_activity:
+        pool.report(slot, "source", f"a transition begins in {event.source}, but it is {slot.state_activity}")
+
+
+def _check_granted_claim(pool: JudgedPool, event: e.ClaimMade) -> None:
+    request, slot = pool.state.claim_requests.get(event.claim), known_slot(pool, event)
+    terms = event.slot, event.submitter, event.job, event.limits, event.negotiator
+    if request is None:
+        pool.report_slot(event.slot, "claim", f"claim {event.claim} is made, but was not requested")
+    elif terms != (request.slot, request.submitter, request.job, request.limits, request.negotiator):
+        pool.report_slot(event.slot, "claim", "the terms of its claim differ from the request")
+    if slot is None or slot.claim is not None:
+        pool.report_slot(event.slot, "claim", "it is claimed already, or unknown")
+        pool.folds = None
+
+
+def _check_ended_claim(pool: JudgedPool, event: e.ClaimEnded) -> None:
+    slot = known_slot(pool, event)
+    claim = None if slot is None else slot.claim
+    if claim is None or (claim.id, claim.submitter) != (event.claim, event.submitter):
+        pool.report_slot(event.slot, "claim", f"claim {event.claim} ends, but is not its claim")
+    elif event.usage != (event.at - claim.since) * claim.weight:
+        usage = (event.at - claim.since) * claim.weight
+        pool.report_slot(event.slot, "usage", f"the claim used {usage}, but {event.usage} is charged")
+
+
+def _check_factor(pool: JudgedPool, event: e.ClaimMade | e.ClusterSubmitted) -> None:
+    check_initial_factor(pool, event.submitter, event.factor, getattr(event, "negotiator", ""))
+
+
+_COPIES: Final[dict[tuple[str, type[e.Event]], Callable[[JudgedPool, Any], object]]] = {
+    (ACCESS_POINT, e.SlotCreated): _check_shown_slot,
+    (ACCESS_POINT, e.SlotTransitioned): _check_shown_move,
+    (ACCESS_POINT, e.ClaimMade): _check_granted_claim,
+    (ACCESS_POINT, e.ClaimEnded): _check_ended_claim,
+    (ACCESS_POINT, e.SlotDestroyed): known_slot,
+    (ACCESS_POINT, e.SlotAdChanged): known_slot,
+    (ACCESS_POINT, e.ClaimFlagged): known_slot,
+    (MANAGER, e.ClaimMade): _check_factor,
+    (MANAGER, e.ClusterSubmitted): _check_factor,
+}
+"""What is checked of a copied event, by the role that copies it."""
 
 
 # The claims of access points on slots elsewhere
@@ -131,12 +221,17 @@ def check_claim_rejected(pool: JudgedPool, event: e.ClaimRejected) -> None:
         pool.report(slot, "claim", f"claim {event.claim} is rejected, but was made")
 
 
-@rule_of(e.ClaimCommanded, known_slot)
-def check_claim_commanded(pool: JudgedPool, slot: Slot, event: e.ClaimCommanded) -> None:
-    if slot.claim is None or slot.claim.id != event.claim:
-        pool.report(slot, "claim", f"a command is sent about claim {event.claim}, which is not its claim")
+@rule(e.ClaimCommanded)
+def check_claim_commanded(pool: JudgedPool, event: e.ClaimCommanded) -> None:
+    slot, request = pool.state.slots.get(event.slot), pool.state.claim_requests.get(event.claim)
+    claim = None if slot is None else slot.claim
+    is_known = claim is not None and claim.id == event.claim
+    if event.command == "withdraw":
+        is_known = request is not None and request.slot == event.slot
+    if not is_known:
+        pool.report_slot(event.slot, "claim", f"the command {event.command} names {event.claim}, not its claim")
     if event.command not in COMMANDS:
-        pool.report(slot, "value", f"{event.command!r} is not a command about a claim: {', '.join(COMMANDS)}")
+        pool.report_slot(event.slot, "value", f"{event.command!r} is not a command: {', '.join(COMMANDS)}")
 
 
 @rule(e.MatchTaken)

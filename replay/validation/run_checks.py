@@ -11,6 +11,7 @@ from ...domain import events as e
 from ...domain.schedd.job_deferral import deferred_start_at
 from ...domain.state.cluster import Cluster
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
+from ...domain.state.peers import EXECUTION_POINT
 from ...domain.state.records import RUNS, Activation, Slot, Starter, provided_attributes
 from ...domain.state_machines import LEFT
 from ...domain.state_machines.hold_codes import CLAIM_DEACTIVATED
@@ -235,7 +236,7 @@ def check_job_exited(pool: JudgedPool, run: Activation, event: e.JobExited) -> N
     _check_end_row(pool, event, status)
     _check_outcome(pool, event, run, status)
     slot = pool.state.slots.get(run.slot)
-    if slot is not None:
+    if slot is not None and EXECUTION_POINT in pool.state.roles:
         if slot.state_activity in NEEDS and NEEDS[slot.state_activity].job is False:
             pool.report(slot, "activation", f"its job ends after the slot became {slot.state_activity}")
         check_drain_counted(pool, slot)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final, NamedTuple, TypeAlias
 
 from ...domain.package_data import get_data
@@ -17,6 +18,17 @@ ASKED: Final = frozenset(
      "suspend_command", "continue_command", "drain_command", "granted", "run_now"}
 )  # fmt: skip
 """The causes of events that only a request can cause, so the same stimulus must have a ``RequestAnswered``."""
+
+
+_OWNERS: Final = _TABLES["owners"]
+ALSO_WRITTEN: Final = {role: frozenset(kinds.split()) for role, kinds in _TABLES["also written"].items()}
+"""The names of other roles' events that a role also writes without having read them."""
+
+
+@cache
+def owner_of(kind: type) -> str:
+    """Return the role that decides a kind of event, or an empty string if each role does."""
+    return next((_OWNERS[base.__name__] for base in kind.__mro__ if base.__name__ in _OWNERS), "")
 
 
 class SlotNeeds(NamedTuple):

@@ -9,6 +9,7 @@ from attrs import define, field
 
 from ...domain import events as e
 from ...domain.ports.log import EventStore
+from ...domain.state.peers import EXECUTION_POINT
 from ...domain.state_machines import LEFT
 from ..audit_result import Audit, AuditFinding, count_transitions
 from ..narration.sentence_tables import CAUSES
@@ -66,7 +67,7 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
             pool.report(event_name(event), "order", f"its time {event.at} is before the previous event's ({at})")
         if event.cause not in e.CAUSE_CODES:
             pool.report(event_name(event), "cause", f"{event.cause!r} is not a cause that an event may name")
-        elif event.cause in ASKED:
+        elif event.cause in ASKED and pool.judges(event):
             # A suspended slot also continues without a request, because its job may have ended.
             is_continued = type(event) is e.SlotTransitioned and event.cause == "continue_command"
             pool.asked = pool.asked if is_continued else event.cause
@@ -78,7 +79,10 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
             if not pool.founded and not isinstance(event, e.PoolFounded | e.WriterBegan):
                 pool.report("pool", "founded", "the log does not begin with the creation of its pool")
                 pool.founded = True
-            rule(pool, event)
+            if pool.judges(event):
+                rule(pool, event)
+            else:
+                peer_checks.check_copy(pool, event)
             pool.fold_current_event()
             if not isinstance(event, e.Sent):
                 pool.decision.append(event)
@@ -92,14 +96,16 @@ def validate(events: Iterable[tuple[int, e.Event]], verdict: ValidationResult | 
 
 
 def _settle(pool: JudgedPool) -> Iterator[Violation]:
-    for name in pool.touched_slots:
-        slot_checks.settle_slot(pool, name)
+    if EXECUTION_POINT in pool.state.roles:
+        for name in pool.touched_slots:
+            slot_checks.settle_slot(pool, name)
     for name in pool.drained_machines:
         machine_checks.settle_machine(pool, name)
     match_checks.settle_preempted(pool)
     machine_checks.settle_drains(pool)
     claim_checks.settle_reservations(pool)
     claim_checks.settle_ended_runs(pool)
+    peer_checks.settle_copies(pool)
     peer_checks.settle_outboxes(pool)
     pool.touched_slots, pool.drained_machines = {}, {}
     settle_submissions(pool)

@@ -40,6 +40,8 @@ def renumbered(edited_log: EditedLog) -> Iterator[tuple[int, e.Event]]:
             event = replace(event, evidence=evidence)
         if isinstance(event, e.JobsEdited) and event.noted:
             event = replace(event, noted=tuple(int(keys.get(str(place), place)) for place in event.noted))
+        if isinstance(event, e.Sent):
+            event = replace(event, positions=tuple(int(keys.get(str(place), place)) for place in event.positions))
         if isinstance(event, e.Mailed) and str(event.mail) in keys:
             event = replace(event, mail=int(keys[str(event.mail)]))
         yield position, event
