@@ -98,8 +98,8 @@ class _FilesApp:
         return Response(listing.text, media_type="application/json", headers={"ETag": listing.tag})
 
     async def send(self, request: Request) -> Response:
-        """Send a range of the stream of a job's inputs. If its first file cannot be read, answer why; if another one
-        cannot be read, end early, and the client requests the rest."""
+        """Send a range of the stream of a job's inputs. If its first file cannot be read, answer why, unless the list
+        is out of date; if another one cannot be read, end early, and the client requests the rest."""
         offer, part = self._offer(request), _part(request)
         listing = await self._run(offer.list_files, part)
         if request.headers.get("If-Match") != listing.tag:
@@ -109,6 +109,9 @@ class _FilesApp:
         try:
             first = await self._run(blocks.read)
         except TransferError as error:
+            offer.forget_list(part)
+            if (await self._run(offer.list_files, part)).tag != listing.tag:
+                raise StaleRequest from None
             return JSONResponse({"failure": fields_of(error)}, 409)
 
         async def stream() -> AsyncIterator[bytes]:
@@ -121,6 +124,8 @@ class _FilesApp:
                 return
             finally:
                 blocks.close()
+                if end == listing.layout.length:
+                    offer.forget_list(part)
 
         headers = {"Content-Range": f"bytes {begin}-{end - 1}/{listing.layout.length}"}
         return StreamingResponse(stream(), 206, headers, "application/octet-stream")

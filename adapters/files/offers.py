@@ -63,12 +63,16 @@ class Offer:
         self._listings: dict[str, Listing] = {}
 
     def list_files(self, part: str) -> Listing:
-        """Return the list of the ``inputs``, or of the files ``kept`` from earlier runs. It remains the same as long as
-        this object exists."""
+        """Return the list of the ``inputs``, or of the files ``kept`` from earlier runs. It remains the same until
+        `forget_list` is called."""
         with self._lock, acting_as(self.rights):
             if part not in self._listings:
                 self._listings[part] = _list_files(self.order, part)
             return self._listings[part]
+
+    def forget_list(self, part: str) -> None:
+        """Forget a list of files, which may be long, when the last file has been sent."""
+        self._listings.pop(part, None)
 
     def begin_outputs(self, body: bytes) -> tuple[str, int]:
         """Start to receive outputs, or continue if the request is the same as the last one. Return the transfer's tag

@@ -6,6 +6,7 @@ import errno
 import os
 import random
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -24,6 +25,7 @@ from .site import ACTIVATION, Site, serve_files
 from .tcp_proxy import TcpProxy, closed_port
 
 SIZE = 6 * PIECE + 12345
+UNREADABLE = "/sys/kernel/uevent_seqnum"  #: it has fewer bytes than its size
 
 
 @pytest.fixture
@@ -75,6 +77,14 @@ def test_a_transfer_without_progress_is_given_up_and_the_job_tried_again(site: S
     site.start_with(request, site.offers.offer(request, run=1), urls=(url,), patience_s=1)
     end = site.bench.end("1")
     assert (end.failure.code, end.failure.errno, end.failure.end) == (13, UNREACHABLE, "receiving")
+
+
+def test_the_end_of_the_lease_ends_a_transfer(site: Site) -> None:
+    deadline = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000 + 1_000_000
+    request = site.request("true", deadline=deadline)
+    site.start_with(request, site.offers.offer(request, run=1), urls=(f"https://127.0.0.1:{closed_port()}/files",))
+    end = site.bench.end("1")
+    assert (end.violated, end.undelivered, end.moves[0].ended) == ("lease", True, 0)
 
 
 def test_a_second_url_is_used_if_the_first_is_unreachable(site: Site) -> None:
@@ -175,15 +185,27 @@ def test_of_a_growing_input_the_listed_bytes_are_transferred(site: Site) -> None
     assert (site.iwd / "out").read_text() == f"{listing.layout.entries[0].size}\n"
 
 
-def test_a_file_that_became_shorter_holds_the_job(site: Site) -> None:
+def test_inputs_are_listed_again_if_a_listed_file_has_become_shorter(site: Site) -> None:
     (site.iwd / "large").write_bytes(data_of(1))
     (site.iwd / "other").write_text("other\n")
-    request = site.request("true", transfer={"inputs": ("large", "other")})
+    request = site.request("cat large other > both", transfer={"inputs": ("large", "other")})
     transfer_key = site.offers.offer(request, run=1)
     offer = site.offers.find(ACTIVATION)
     assert offer is not None
     offer.list_files("inputs")
     os.truncate(site.iwd / "large", PIECE + 5)
     site.start_with(request, transfer_key)
+    assert site.bench.end("1").failure is None
+    assert (site.iwd / "both").read_bytes() == data_of(1)[: PIECE + 5] + b"other\n"
+
+
+def test_a_file_that_cannot_be_read_to_its_end_holds_the_job_after_the_others_are_sent(site: Site) -> None:
+    (site.iwd / "first").write_bytes(data_of(1))
+    (site.iwd / "last").write_text("last\n")
+    transfer = {"inputs": ("first", UNREADABLE, "last")}
+    site.start("true", transfer=transfer)
     end = site.bench.end("1")
     assert (end.failure.code, end.failure.errno, end.failure.end) == (13, errno.EIO, "sending")
+    reason = f"1 total failures: first failure: reading from file {UNREADABLE}: (errno 5) Input/output error"
+    assert end.failure.words == reason
+    assert (end.moves[0].files, end.moves[0].size) == (3, SIZE + len("last\n"))

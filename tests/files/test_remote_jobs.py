@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution.activation import Exited, Failed, Started, Transferring
+from poolbook.adapters.machine.execution.activation import Chirp, Exited, Failed, Started, Transferring
 
 from ..execution.bench import wait
+from ..execution.test_chirp import Client
 from .site import ACTIVATION, Site, tree
 
 LARGE = 50 << 20
@@ -158,6 +159,20 @@ def test_limits_apply_to_the_files_of_a_remote_job(site: Site, way: str) -> None
     assert "bytes exceeded (max=1 MB, this file=0 MB)" in end.failure.words
     if way == "output":
         assert (site.iwd / "three").exists() and not (site.iwd / "four").exists()
+
+
+def test_a_remote_jobs_condor_chirp_reaches_no_files_of_this_machine(site: Site) -> None:
+    (site.iwd / "a").write_text("alpha\n")
+    site.start("touch ready; while test -e ready; do sleep 0.02; done", chirp=Chirp())
+    scratch = site.bench.folder / "execute/dir_1/scratch"
+    wait(lambda: (scratch / "ready").exists())
+    client = Client(scratch / ".chirp.config")
+    assert client.say(f"cookie {client.cookie}") == 0
+    requests = ("getfile a", f"getfile {site.iwd}/a", "open b wct 384", "mkdir d 448")
+    assert [client.say(request) < 0 for request in requests] == [True] * 4
+    client.close()
+    (scratch / "ready").unlink()
+    assert site.bench.end("1").undelivered is False
 
 
 def test_what_was_received_is_removed_when_the_activation_is_withdrawn(site: Site) -> None:
