@@ -1,5 +1,5 @@
-"""``poolbook run, resume, serve``: serve a pool on this machine for one submission, for the remaining jobs, or until
-stopped."""
+"""``poolbook run, resume``: serve a pool on this machine for one submission, or for the remaining jobs; and what
+``poolbook serve`` (``roles``) has in common with them."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ import time
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import is_live, rewrite_line, width_of, wrap_text
-from ..stores.location import safe_url
 from .common import selected_log
 from .submit import description_of, policy_warning_lines, print_warnings
 
@@ -29,39 +28,55 @@ _PRELOADED_MODULES = ("poolbook.projections.projector", "poolbook.domain.negotia
 """Modules that the first jobs need. Loading them takes half a second or more, and no request should wait for it."""
 
 
-def _preload_modules() -> None:
+def preload_modules() -> None:
     for module in _PRELOADED_MODULES:
         import_module(module)
 
 
+class SeparateRole(NamedTuple):
+    """A role of a pool whose roles have separate logs, and what its new log begins with."""
+
+    role: str
+    name: str  #: of the pool for a manager; else the role's name in the pool
+    dialect: str = ""
+    uid_domain: str = ""
+    settings: Mapping[str, str] = {}
+
+
 def open_server(
-    command: ToolSyntax, arguments: Arguments, create: bool = True, *, is_measured: bool = False
-) -> PoolServer:
+    command: ToolSyntax, arguments: Arguments, create: bool = True, *, is_measured: bool = False, url: str = "",
+    separate: SeparateRole | None = None,
+) -> PoolServer:  # fmt: skip
     """Become the writer of the log that the arguments name, and recover its jobs.
 
     :param create: create the log if it does not exist
     :param is_measured: measure this machine's speed, unless the configuration disables it
+    :param url: use this log instead
+    :param separate: the only role of the log; then the caller connects it to its peers, and starts serving
     """
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
     from ..runtime.pool_server import PoolServer, ServedUsers
     from ..stores.log_paths import share_with_group, show_to_all
 
-    url = selected_log(arguments)
+    url = url or selected_log(arguments)
     served_users = ServedUsers.ALL if arguments.has("users") else ServedUsers.EACH
     if served_users is ServedUsers.ALL:
         _check_is_root()
-    settings = {}
+    settings = {} if separate is None else dict(separate.settings)
     for setting_text in arguments.values("set"):
         name, equals, value = setting_text.partition("=")
         if not equals:
             raise UsageError(f"-set {setting_text}: use NAME=value")
         settings[name] = value
     _check_settings_enforced(settings, arguments)
-    dialect = arguments.value("dialect", DEFAULT_DIALECT)
+    dialect = arguments.value("dialect", (separate and separate.dialect) or DEFAULT_DIALECT)
+    role, name, uid_domain = (separate.role, separate.name, separate.uid_domain) if separate else ("", "", "")
     server = PoolServer(
         url,
-        lambda: open_pool_log(url, create=create, settings=settings, dialect=dialect),
+        lambda: open_pool_log(
+            url, create=create, settings=settings, dialect=dialect, name=name, uid_domain=uid_domain, role=role
+        ),
         lost=arguments.has("lost"),
         served_users=served_users,
     )
@@ -74,8 +89,9 @@ def open_server(
         _warn_of_kept_settings(server, settings, dialect if arguments.has("dialect") else "")
         for name in ("execute", "log", "spool"):  # EXECUTE, LOG and SPOOL, unless the configuration sets them
             (server.paths.folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
-        _offer_machine(command, server, arguments, is_measured)
-        server.start_serving()
+        _offer_machine(command, server, arguments, is_measured, separate)
+        if separate is None:
+            server.start_serving()
     except BaseException:
         server.close()
         raise
@@ -122,11 +138,16 @@ def _warn_of_kept_settings(server: PoolServer, settings: Mapping[str, str], dial
         print(f"WARNING: {setting_text} only applies to a new pool; this one keeps its setting", file=sys.stderr)
 
 
-def _offer_machine(command: ToolSyntax, server: PoolServer, arguments: Arguments, is_measured: bool) -> None:
-    """Add this machine to the pool, or replace its old slots by the requested ones."""
+def _offer_machine(
+    command: ToolSyntax, server: PoolServer, arguments: Arguments, is_measured: bool, separate: SeparateRole | None
+) -> None:
+    """Add this machine to the pool, or replace its old slots by the requested ones. A role without a machine only reads
+    the configuration."""
     from ...domain.config import ConfigError
     from ...domain.startd.slot_types import SlotTypeError
-    from ..runtime.startd import ExecutionPoint
+    from ...domain.state.peers import EXECUTION_POINT
+    from ..machine.host import host_name
+    from ..runtime.startd import ExecutionPoint, RoleWithoutMachine
 
     amounts = {name: last_number(command, arguments, name.lower(), least=1) for name in _DETECTED}
     given = {name: amount for name, amount in amounts.items() if amount is not None}
@@ -136,7 +157,10 @@ def _offer_machine(command: ToolSyntax, server: PoolServer, arguments: Arguments
         raise UsageError("-slots: the configuration defines the slots; remove -slots, or set NUM_SLOTS in it")
     ignores = arguments.has("ignore-unenforced")
     folder, warn = server.paths.folder, server.warn
-    point = ExecutionPoint(server.engine, server.world, folder, warn, load, static, given, ignores, is_measured)
+    has_machine = separate is None or separate.role == EXECUTION_POINT
+    name = host_name() if separate is None else separate.name
+    kind = ExecutionPoint if has_machine else RoleWithoutMachine
+    point = kind(server.engine, server.world, folder, warn, load, static, given, ignores, is_measured, name)
     try:
         point.join()
     except ConfigError as error:
@@ -177,7 +201,7 @@ def run(argv: Sequence[str]) -> int:
         number = server.engine.state.next_cluster
         request = Reading(description).request(SubmitTerms.from_state(server.engine.state, number), {})
         print_warnings(request.warnings)
-        _preload_modules()
+        preload_modules()
         (answer,) = server.engine.handle([request.request])
         if answer.refusal:
             print_warnings([f"ERROR: {answer.tool}" if answer.tool else f"poolbook: {answer.refusal}"])
@@ -211,24 +235,19 @@ def resume(argv: Sequence[str]) -> int:
         server.close()
 
 
-def serve(argv: Sequence[str]) -> int:
-    arguments = parse(SERVE, argv)
-    _preload_modules()
-    server = open_server(SERVE, arguments, is_measured=True)
-    try:
-        server.catch_signals()
-        print(f"poolbook: serving {safe_url(selected_log(arguments))}; Ctrl-C stops it", flush=True)
-        if arguments.has("verbose"):
-            from .log_commands import print_live_lines
+def serve_until_stopped(server: PoolServer, arguments: Arguments, description: str) -> int:
+    """Serve until a signal stops the server; ``description`` names what is served."""
+    server.catch_signals()
+    print(f"poolbook: serving {description}; Ctrl-C stops it", flush=True)
+    if arguments.has("verbose"):
+        from .log_commands import print_live_lines
 
-            server.engine.subscribe(print_live_lines)
-        while not server.stopping:
-            server.step()
-        print("poolbook: stopping; its jobs are vacated, and run again when the pool restarts", flush=True)
-        server.shut_down()
-        return 0
-    finally:
-        server.close()
+        server.engine.subscribe(print_live_lines)
+    while not server.stopping:
+        server.step()
+    print("poolbook: stopping; its jobs are vacated, and run again when the pool restarts", flush=True)
+    server.shut_down()
+    return 0
 
 
 def _run_to_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:

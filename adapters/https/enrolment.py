@@ -69,6 +69,8 @@ class Enrolment:
         self._folder, self._security, self._keys, self._fingerprint = folder, security, keys, fingerprint
         self._reply, self._on_revoked = reply, on_revoked
         self._lock = Lock()
+        self._revoked_ids: set[str] = set()  #: the tokens whose members' credentials were revoked
+        self._revoked_at = 0  #: when they were last revoked
 
     def prove(self, challenge: Challenge) -> str:
         """Return the proof that this pool's key signed a token. Raise `Rejected` if the text is not a token's."""
@@ -93,9 +95,29 @@ class Enrolment:
             elif member.token_id in self._security().store:
                 message = f"the token with which {request.peer} joined is revoked; join again with another token"
                 raise Rejected(401, "revoked", message, member.identity)
-            issued = self._keys.issue(request.peer, request.key, now)
+            if int(now) == self._revoked_at:  # credentials of that second would be revoked, too
+                time.sleep(1 - now % 1)
+                now = time.time()
+            try:
+                issued = self._keys.issue(request.peer, request.key, now)
+            except ValueError as error:
+                raise Rejected(409, "key", str(error), request.peer) from None
             write_private(self._path(request.peer), msgspec.json.encode(member))
         return self._reply(issued, host)
+
+    def end_revoked(self, now: float) -> None:
+        """End the memberships of the roles whose tokens were revoked since the last call: the broker will reject their
+        credentials. A role may join again with another token."""
+        store = self._security().store
+        revoked_ids = {token.id for token in store.issued() if token.revoked}
+        with self._lock:
+            if revoked_ids == self._revoked_ids:
+                return
+            for path in self._folder.iterdir():
+                member = msgspec.json.decode(read_private(path), type=_Member)
+                if member.token_id in revoked_ids - self._revoked_ids:
+                    self._keys.revoke(member.peer, now)
+            self._revoked_ids, self._revoked_at = revoked_ids, int(now)
 
     def is_member(self, peer: str, header: str) -> bool:
         """Return True if the header Authorization of a request proves that its sender is a member."""

@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 from starlette.routing import BaseRoute, Mount
 
 from ...domain.errors import PoolbookError
+from ...domain.state.peers import MANAGER
 from ...domain.state.pool_settings import SETTINGS
 from ...domain.state.state import LogState
 from ..fabric.broker import Broker
@@ -31,7 +32,6 @@ from .messages import JoinReply, PoolInfo
 from .service import Address, HttpsService
 
 BROKER_PORT: Final = 4222
-_PEER: Final = "manager"
 _MAINTENANCE_S: Final = 60
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _ACCOUNT: Final = re.compile(r"\bA[A-Z2-7]{55}\b")
@@ -85,7 +85,7 @@ class ManagerServices:
         )
         self._wake = Event()
         self._is_closed = False
-        enrolment = Enrolment(
+        self._enrolment = enrolment = Enrolment(
             self._folder / "members",
             lambda: self._security,
             self._keys,
@@ -115,7 +115,7 @@ class ManagerServices:
         host = self._service.address.host
         urls = self._urls(_WILDCARDS.get(host, host))
         ca = None if self._other else self._authority.certificate_path
-        return NatsCarrier(urls, _PEER, self._credentials, ca)
+        return NatsCarrier(urls, MANAGER, self._credentials, ca)
 
     def close(self) -> None:
         self._is_closed = True
@@ -150,13 +150,14 @@ class ManagerServices:
         if certificate != self._used_certificate:
             self._service.replace_certificate(self._certificate)
             self._used_certificate = certificate
+        self._enrolment.end_revoked(now)
         if self.broker is not None:
             self.broker.ensure_running()
         with suppress(PoolbookError, ValueError):  # they do not exist yet
             if Credentials.read(self._credentials).renewal_time > now:
                 return
         key = UserKey.create()
-        Credentials(self._keys.issue(_PEER, key.public, now), key.seed).write(self._credentials)
+        Credentials(self._keys.issue(MANAGER, key.public, now), key.seed).write(self._credentials)
 
     def _maintain_for_ever(self) -> None:
         while True:

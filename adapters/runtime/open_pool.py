@@ -8,8 +8,10 @@ import time
 from collections.abc import Callable, Mapping
 
 from ...domain.decide import Tables, decide
+from ...domain.events import PoolFounded
 from ...domain.ports.log import AlreadyServed, EventStore, LogError
 from ...domain.ports.stimuli import FoundPool
+from ...domain.state.peers import MANAGER
 from ...domain.state.pool_settings import SUPER_USERS, super_users
 from ...domain.state.state import State
 from ...domain.state_machines import DEFAULT_DIALECT
@@ -67,17 +69,21 @@ def open_pool_log(
     settings: Mapping[str, str] | None = None,
     name: str = "",
     uid_domain: str = "",
+    role: str = "",
     now: int | None = None,
 ) -> EventStore:
     """Open the log at `url`, and write its first event if it is new. This event fixes the pool's `dialect`, `settings`
-    and names, so these arguments are ignored for an existing log. Raise `LogError` if the log was imported, cannot be
-    opened, or is missing without `create`; `Refusal` for an unknown dialect or setting."""
+    and names, so these arguments are ignored for an existing log. A log with a `role` is of a pool whose roles have
+    separate logs. Raise `LogError` if the log was imported, has another role, cannot be opened, or is missing without
+    `create`; `Refusal` for an unknown dialect or setting."""
     log = open_log(url, create=create)
     if log.head.position:
-        return _check_not_imported(log, url)
+        return _checked(log, url, role)
     host = name or host_name()
     in_force = _initial_settings(settings or {})
-    command = FoundPool("founding", host, dialect, uid_domain or host, VERSION, in_force, new_log_id())
+    command = FoundPool(
+        "founding", host, dialect, uid_domain or host, VERSION, in_force, new_log_id(), (role,) if role else ()
+    )
     at = time.time_ns() // 1000 if now is None else now
     try:
         log.append(decide(State(), command, at, Tables()))
@@ -95,17 +101,26 @@ def _initial_settings(settings: Mapping[str, str]) -> dict[str, str]:
     return {**settings, SUPER_USERS: ", ".join((*sorted(super_users({})), founder))}
 
 
-def _check_not_imported(log: EventStore, url: str) -> EventStore:
-    """Return the log. Raise `LogError` if it was imported."""
-    imported = True
+def _checked(log: EventStore, url: str, role: str) -> EventStore:
+    """Return the log. Raise `LogError` if it was imported, or is the log of another role."""
     try:
-        imported = is_imported(log)
-    finally:
-        if imported:
-            log.close()
-    if imported:
-        raise LogError(
-            f"{safe_url(url)} was imported from an HTCondor pool: it can be audited, but not served; create another "
-            f"log, or read this one (`Log.open` in a program)"
-        )
+        if is_imported(log):
+            raise LogError(
+                f"{safe_url(url)} was imported from an HTCondor pool: it can be audited, but not served; create "
+                f"another log, or read this one (`Log.open` in a program)"
+            )
+        ((_, founded),) = log.read(0, 1)
+        roles = founded.roles if isinstance(founded, PoolFounded) else ()
+        if roles != ((role,) if role else ()):
+            raise LogError(_other_role(safe_url(url), roles))
+    except BaseException:
+        log.close()
+        raise
     return log
+
+
+def _other_role(url: str, roles: tuple[str, ...]) -> str:
+    if not roles:
+        return f"{url} is the log of a pool on one machine: name another log for a role of a pool on several (-log)"
+    how = "`poolbook serve -role manager -listen HOST:PORT`" if roles == (MANAGER,) else "`poolbook join`"
+    return f"{url} is the log of the role {roles[0]} of a pool: {how} serves it"

@@ -25,7 +25,7 @@ from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, Fenced, LogError
 from ...domain.schedd.constraints import EvaluationBudget
-from ...domain.state.peers import peer_name
+from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, peer_name
 from ..machine.host import user_name
 from ..machine.local_time import local_time
 from ..sockets import listen, make_private
@@ -129,7 +129,9 @@ class PoolServer:
             self._lock.give_up()
             raise
         rights = None if self._served_users is ServedUsers.OWN else rights_of
-        self._subscribers = Subscribers(url, self.log, self.paths.folder / "userlogs", self.warn, rights)
+        is_access_point = ACCESS_POINT in self.engine.state.roles
+        folder = self.paths.folder / "userlogs"
+        self._subscribers = Subscribers(url, self.log, folder, self.warn, rights, writes_user_logs=is_access_point)
         self.stopping = False
         self._handlers: dict[int, Any] = {}  # the previous handlers of the signals that it catches
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
@@ -452,9 +454,11 @@ class PoolServer:
         return not self.engine.state.running_keys
 
     def _vacate(self, fast: bool) -> None:
-        slots = [slot.name for slot in self.engine.state.slots.values() if slot.claim is not None]
-        self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
-        if not fast:  # retiring jobs must also end now, since no retirement time is left
+        state = self.engine.state
+        if EXECUTION_POINT in state.roles:
+            slots = [slot.name for slot in state.slots.values() if slot.claim is not None]
+            self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
+        if ACCESS_POINT in state.roles and not fast:  # retiring jobs must also end now: no retirement time is left
             everything = s.Selection(everything=True)
             self.engine.handle([s.Vacate(self.engine.id("stop"), "root", everything)])
 

@@ -184,6 +184,26 @@ class ExecutionPoint:
                 self.come_back()
 
 
+class RoleWithoutMachine(ExecutionPoint):
+    """A separate role that has no machine: an access point or a manager. It only reads its configuration."""
+
+    def join(self) -> None:
+        self._reconfigure_machine()
+        self._configure_pool(self._pool_settings(lambda text: self.tell(f"warning: {text}")))
+
+    def come_back(self) -> list[str]:
+        raise Refusal("this role has no machine: `poolbook join` runs an execution point")
+
+    def _reconfigure_machine(self) -> list[str]:
+        configuration = self._configuration()
+        self.world.check(configuration)
+        self.world.configure(configuration)
+        return configuration.warnings
+
+    def follow_up(self) -> None:
+        return
+
+
 def _warnings(configuration: Configuration) -> list[str]:
     of_programs = [*missing_inventories(configuration), *plugin_problems(configuration)]
     of_programs += container_problems(configuration)

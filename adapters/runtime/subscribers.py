@@ -121,12 +121,15 @@ class ViewKeeper:
 
 class Subscribers:
     """The subscribers of `log` at `url`. `folder` contains the checkpoint of the user logs, `tell` is called with
-    messages for the user who runs the pool, and ``rights_of`` is described in `UserLogWriter`."""
+    messages for the user who runs the pool, and ``rights_of`` is described in `UserLogWriter`. Only access points write
+    user logs: other roles have copies of the jobs."""
 
     def __init__(
-        self, url: str, log: EventStore, folder: Path, tell: Callable[[str], None], rights_of: RightsOf | None = None
-    ) -> None:
+        self, url: str, log: EventStore, folder: Path, tell: Callable[[str], None], rights_of: RightsOf | None = None,
+        writes_user_logs: bool = True,
+    ) -> None:  # fmt: skip
         self._url, self._log, self._folder, self._tell = url, log, folder, tell
+        self._writes_user_logs = writes_user_logs
         self._rights_of = rights_of
         self._user_logs: UserLogWriter | None = None
         self._again = 0
@@ -147,7 +150,7 @@ class Subscribers:
         self._complain(writer)
 
     def _writer(self, now: int) -> UserLogWriter | None:
-        if self._user_logs is None and now >= self._again:
+        if self._writes_user_logs and self._user_logs is None and now >= self._again:
             try:
                 writer = UserLogWriter(self._folder, rights_of=self._rights_of)
                 writer.start(self._log.read())

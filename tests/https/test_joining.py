@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.fabric.credentials import Credentials, UserKey
+from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 from poolbook.adapters.https.joining import Renewal, renew
 from poolbook.adapters.https.membership import JoinError
 from poolbook.adapters.https.messages import JoinRequest
@@ -111,14 +112,22 @@ def test_a_token_of_another_pool_is_rejected(shared_pool: JoinablePool, tmp_path
         shared_pool.join("other.db", url=f"{shared_pool.url}#{shared_pool.fingerprint}", token=token)
 
 
-def test_a_revoked_token_ends_the_membership_at_its_renewal(shared_pool: JoinablePool) -> None:
+def test_a_revoked_token_ends_the_membership(shared_pool: JoinablePool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("poolbook.adapters.https.manager._MAINTENANCE_S", 0.05)
+    shared_pool.restart()  # to check each 0.05 s
     token = shared_pool.token()
     shared_pool.join("revoked.db", "execution-point/revoked", token)
+    carrier = shared_pool.files("revoked.db").carrier()
+    carrier.wait_ready(PATIENCE)
     security = shared_pool.security()
     security.store.revoke(security.verify(token, time.time()).id, time.time())
     with pytest.raises(JoinError, match="execution-point/revoked joined is revoked; join again with another token"):
         renew(shared_pool.files("revoked.db"))
+    _wait_until_cut(carrier)
     shared_pool.join("revoked.db", "execution-point/revoked")
+    carrier = shared_pool.files("revoked.db").carrier()
+    carrier.wait_ready(PATIENCE)
+    carrier.close()
 
 
 def test_a_name_belongs_to_the_identity_that_first_joined_with_it(shared_pool: JoinablePool) -> None:
@@ -134,14 +143,18 @@ def test_the_newest_log_has_the_name_and_the_credentials_of_the_former_are_revok
     carrier = files.carrier()
     carrier.wait_ready(PATIENCE)
     shared_pool.join("new.db", "execution-point/moved")
-    end = time.monotonic() + PATIENCE
-    while carrier.is_connected:
-        assert time.monotonic() < end, "the broker still accepts the former log"
-        time.sleep(0.02)
-    carrier.close()
+    _wait_until_cut(carrier)
     with pytest.raises(JoinError, match=r"another log joined as execution-point/moved at .*; use another -name"):
         renew(files)
     renew(shared_pool.files("new.db"))
+
+
+def _wait_until_cut(carrier: NatsCarrier) -> None:
+    end = time.monotonic() + PATIENCE
+    while carrier.is_connected:
+        assert time.monotonic() < end, "the broker still accepts the role"
+        time.sleep(0.02)
+    carrier.close()
 
 
 def test_a_log_belongs_to_one_role_of_one_pool(shared_pool: JoinablePool) -> None:

@@ -55,7 +55,8 @@ QUEUE_CALLS = calls(r"""
     export csv - -only runs; export jsonl - -only events; export swf -; export % %;
     token list; token requests; token revoke %; token approve %; token create -identity %;
     sql SELECT/**/*/**/FROM/**/clusters; sql SELECT/**/*/**/FROM/**/clusters -csv; sql %;
-    serve -%; doc %; man %; completion %; audit no%.db; import no%; follow no% -seconds 0
+    serve -%; serve -role %; join % %; join -name % -role %; doc %; man %; completion %; audit no%.db; import no%;
+    follow no% -seconds 0
 """)
 IMPORT_CALLS = calls(r"""
     import folder; follow folder -seconds 0; audit; audit -all; log; log -evicted; history;

@@ -1,0 +1,83 @@
+"""property: a manager, an access point and an execution point that are separate processes run jobs together."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .roles import role_processes
+
+EXECUTION_POINT = ("-role", "execution-point", "-cpus", "1", "-memory", "512")
+
+
+def test_jobs_run_although_each_role_restarts_without_a_token_and_while_the_manager_is_away(tmp_path: Path) -> None:
+    with role_processes(tmp_path) as roles:
+        roles.start_manager()
+        assert f"{roles.url}#sha256=" in roles.output("m.db")
+        token = roles.token()
+        roles.start("a.db", "join", roles.url, token, "-role", "access-point", "-name", "ap")
+        roles.start("e.db", "join", roles.url, token, *EXECUTION_POINT, "-name", "ep")
+        assert "serving execution-point/ep of the pool " in roles.output("e.db")
+        roles.run_job("first")
+        assert "slot1@ep" in roles.call("status", "-log", "m.db")
+        assert [roles.stop(log) for log in ("m.db", "a.db", "e.db")] == [0, 0, 0]
+        assert "-role manager -listen HOST:PORT` serves it" in roles.call("serve", "-log", "m.db", code=1)
+        roles.start("a.db", "join")
+        roles.start("e.db", "serve", "-cpus", "1", "-memory", "512")
+        roles.start_manager()
+        roles.run_job("second")
+
+
+def test_one_command_runs_two_roles_with_separate_logs_and_ends_both(tmp_path: Path) -> None:
+    with role_processes(tmp_path) as roles:
+        roles.start_manager()
+        roles.start("x.db", "join", roles.url, roles.token(), "-role", "access-point,execution-point", ready=2)
+        assert "in x.db" in roles.output("x.db")
+        assert "in x.execution-point.db" in roles.output("x.db")
+        assert roles.stop("x.db") == 0
+        assert roles.outputs["x.db"].count("stopping") == 2
+
+
+def test_errors_name_the_problem_and_the_fix(tmp_path: Path) -> None:
+    with role_processes(tmp_path) as roles:
+        roles.start_manager()
+        roles.token()
+        (tmp_path / "damaged").write_text("e30.e30.AAAA\n")
+        roles.start("e.db", "join", roles.url, "token", *EXECUTION_POINT, "-name", "ep")
+        for call, code, message in [
+            (
+                "join URL damaged -log x.db",
+                1,
+                "the token's algorithm must be HS256, not 'None'; use a token that `poolbook token create`",
+            ),
+            ("join URL none -log x.db", 2, "the second argument must be a token, the name of a file with one, or -"),
+            ("join URL -log x.db", 2, "name the manager's URL and a token"),
+            ("join -log x.db", 2, "x.db has not joined a pool yet; use poolbook join https://HOST:PORT TOKEN"),
+            ("join URL token -role manager -log x.db", 2, "-role manager: use execution-point or access-point"),
+            ("join URL token -role access-point -log e.db", 1, "e.db is the log of execution-point/ep in the pool"),
+            ("join https://127.0.0.1:1 token -log x.db", 1, "does not answer: "),
+            ("serve -role manager -log m.db", 2, "name the address for the other roles, such as -listen 0.0.0.0:9618"),
+            (
+                "serve -role manager -listen x:y -log m.db",
+                2,
+                "-listen: 'x:y' is not HOST:PORT; use for example 0.0.0.0",
+            ),
+            ("serve -role manager -listen ADDRESS -log n.db", 1, "Address already in use; stop the program that uses"),
+            (
+                "serve -role manager -listen ADDRESS -nats tls://x -log n.db",
+                2,
+                "-nats and -credentials belong together",
+            ),
+            ("serve -role manager -listen ADDRESS -dialect manual -log n.db", 2, "follow the rules of htcondor-25"),
+            (
+                "serve -role startd -log n.db",
+                2,
+                "serve starts the role manager; `poolbook join` starts the other roles",
+            ),
+            ("serve -listen :1 -log n.db", 2, "-listen: use this option only with -role manager"),
+        ]:
+            address = f"127.0.0.1:{roles.port}"
+            words = call.replace("URL", roles.url).replace("ADDRESS", address).split()
+            output = " ".join(roles.call(*words, code=code).split())
+            assert message in output, call
+        assert "rejected a request from 127.0.0.1: the token's algorithm" in roles.output("m.db")
+        assert not (tmp_path / "n.db").exists()
