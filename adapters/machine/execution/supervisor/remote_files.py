@@ -34,7 +34,7 @@ _SILENCE_S = 30.0  #: an access point that sends nothing for so long is consider
 _FIRST_PAUSE_S, _LAST_PAUSE_S = 0.1, 30.0
 _LARGEST_ANSWER = 256 << 20
 _MOST_LISTS = 5  #: how often the access point may change the list of inputs during their transfer
-_BLOCK = 1 << 18
+_BLOCK = 1 << 16  #: the bytes that are sent or received at once, each time within ``_SILENCE_S``
 _INCOMING = f"{STAGING}incoming"  #: in the scratch directory: where files are received
 _REJECTIONS = {
     400: (errno.EPROTO, "rejects the request"),
@@ -329,6 +329,7 @@ class RemoteOutputs:
                 result = self._access_point.persist(lambda: self._push_more(layout, body))
             except ListChanged:
                 self._tag = ""  # the access point has restarted
+                time.sleep(_FIRST_PAUSE_S)
         return result
 
     def _push_more(self, layout: Layout, body: bytes) -> dict[str, Any] | None:
@@ -348,7 +349,9 @@ class RemoteOutputs:
         end = layout.end_of(position, _CHUNK)
         headers["Content-Length"] = str(end - position)
         headers["Content-Range"] = f"bytes {position}-{end - 1}/{layout.length}"
-        answer, _ = access_point.ask("PUT", "/outputs/data", headers, read_pieces(layout, position, end))
+        blocks = read_pieces(layout, position, end)
+        parts = (block[at : at + _BLOCK] for block in blocks for at in range(0, len(block), _BLOCK))
+        answer, _ = access_point.ask("PUT", "/outputs/data", headers, parts)
         self._position = int(answer["position"])
         return None
 
