@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
+import pytest
+
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import fold
 
@@ -131,3 +133,13 @@ def _queue(node: Node) -> list[tuple[int, list[str]]]:
     return [
         (cluster.id, [cluster.status_of(proc) for proc in cluster.procs()]) for cluster in node.state.clusters.values()
     ]
+
+
+def failure_of(seed: int) -> str:
+    """Run the story of a seed. Return why it failed, with the story; empty if it did not."""
+    story = Story(seed)
+    try:
+        story.run()
+    except (Exception, pytest.fail.Exception) as error:
+        return "\n".join([f"seed {seed}: {error}", *story.lines])
+    return ""

@@ -162,6 +162,7 @@ class Node:
     engine: Engine = field(init=False)
     links: Links = field(init=False)
     _starts: int = 0
+    _due: int | None = None
 
     def __attrs_post_init__(self) -> None:
         self.world = NodeWorld(self.name, self.behave, self.running)
@@ -197,7 +198,7 @@ class Node:
             lambda: EPOCH + self.network.now, self.engine.now, self.engine.id, self.engine.renew_deadlines,
         )  # fmt: skip
         self.engine.deadline_of = self.links.deadline_of
-        self.is_up = True
+        self.is_up, self._due = True, None
         self.engine.recover()
         self.links.hint()
 
@@ -218,21 +219,23 @@ class Node:
         self.start()
 
     def ask(self, stimulus: s.Stimulus) -> object:
-        self.world.clock = EPOCH + self.network.now
+        self.world.clock, self._due = EPOCH + self.network.now, None
         (result,) = self.engine.handle([stimulus])
         assert not result.refusal, result.refusal
         self.links.hint()
         return result.value
 
     def due(self) -> int | None:
-        """Return when the node has something to do."""
+        """Return when the node has something to do. That changes only if it does something."""
         if not self.is_up:
             return None
-        instants = [self.world.next_instant(), self.engine.next_wake()]
-        times = [at - EPOCH for at in instants if at is not None]
-        return min([*times, self.links.next_due() - EPOCH])
+        if self._due is None:
+            instants = [self.world.next_instant(), self.engine.next_wake(), self.links.next_due()]
+            self._due = min(at for at in instants if at is not None) - EPOCH
+        return self._due
 
     def step(self) -> None:
+        self._due = None
         self.world.clock = max(self.world.clock, EPOCH + self.network.now)
         for turn in range(100):
             stimuli: Sequence[s.Stimulus] = [*self.engine.wait(self.world.clock), *self.links.receive()]

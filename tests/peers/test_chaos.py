@@ -1,0 +1,143 @@
+"""Property: whatever fails, each job of roles apart ends once, never runs twice at the same time, and all logs agree.
+A failure prints the seed's story; ``python -m tests.peers.tell SEED`` prints it again."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from poolbook.adapters.fabric import links
+from poolbook.domain.peers import at_access_point, at_execution_point, elsewhere, following
+from poolbook.domain.peers.following import RULES
+
+from .chaos import Story, failure_of
+
+SEEDS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "10000"))
+
+
+@pytest.mark.parametrize("seed", [11, 18, 36])
+def test_whatever_fails_nothing_is_lost(seed: int) -> None:
+    assert failure_of(seed) == ""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("share", range(8))
+def test_whatever_fails_nothing_is_lost_in_many_stories(share: int) -> None:
+    assert [failure for seed in range(share, SEEDS // 2, 8) if (failure := failure_of(seed))] == []
+
+
+Patch = pytest.MonkeyPatch
+FAULTS: dict[str, Callable[[Patch], None]] = {}
+"""Plants a fault, by its description."""
+
+
+def fault(name: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], None]]:
+    def declare(plant: Callable[[Patch], None]) -> Callable[[Patch], None]:
+        FAULTS[name] = plant
+        return plant
+
+    return declare
+
+
+@fault("entries that were read already are applied again")
+def _apply_twice(patch: Patch) -> None:
+    def next_entries(draft: Any, stimulus: Any) -> Any:
+        return [*stimulus.entries], ""
+
+    patch.setattr(following, "_next_entries", next_entries)
+
+
+@fault("an entry counts as read before what follows from it is in the log")
+def _read_before_append(patch: Patch) -> None:
+    follow = links.Links._follow
+
+    def forget_some(self: Any, peer: str, link: Any, asked: int, is_complete: bool) -> Any:
+        for stimulus in follow(self, peer, link, asked, is_complete):
+            known = self.state().peers.followed.get(peer)
+            if known is not None and len(getattr(stimulus, "entries", ())) > 1:
+                known.version, known.digest = stimulus.entries[0].version, stimulus.entries[0].digest
+            yield stimulus
+
+    patch.setattr(links.Links, "_follow", forget_some)
+
+
+@fault("the execution point counts the lease from the reply")
+def _count_from_reply(patch: Patch) -> None:
+    follow = links.Links._follow
+    patch.setattr(
+        links.Links, "_follow", lambda self, peer, link, asked, done: follow(self, peer, link, self.clock(), done)
+    )
+
+
+@fault("an access point that starts does not wait for the leases of its jobs")
+def _give_up_at_start(patch: Patch) -> None:
+    begin = links.Links.__attrs_post_init__
+
+    def begin_impatiently(self: Any) -> None:
+        begin(self)
+        for link in self._links.values():
+            link.answered = 0
+
+    patch.setattr(links.Links, "__attrs_post_init__", begin_impatiently)
+
+
+@fault("the access point waits for less time than the execution point")
+def _shorter_lease(patch: Patch) -> None:
+    patch.setattr(links, "margin", lambda lease: -lease // 2)
+
+
+@fault("a job is started although it arrived after its lease")
+def _start_late(patch: Patch) -> None:
+    patch.setattr(at_execution_point, "lease_time", lambda slot, job=None: 1 << 60)
+    patch.setattr(links.Links, "deadline_of", lambda self, slot: self.clock() + 80_000_000)
+
+
+@fault("the supervisor does not know the deadlines of jobs")
+def _no_deadline(patch: Patch) -> None:
+    patch.setattr(links.Links, "deadline_of", lambda self, slot: 1 << 60)
+
+
+@fault("a late answer to an earlier request renews the lease as of the last request")
+def _same_number(patch: Patch) -> None:
+    ask = links.Links._ask
+
+    def ask_again(self: Any, peer: str, link: Any, now: int) -> None:
+        number = None if link.reading is None else link.reading.number
+        ask(self, peer, link, now)
+        if number is not None and link.reading is not None:
+            link.reading.number = number
+
+    patch.setattr(links.Links, "_ask", ask_again)
+
+
+@fault("the access point does not tell the execution point that it has released a claim")
+def _silent_release(patch: Patch) -> None:
+    patch.setattr(elsewhere, "command", lambda draft, slot, name: True)
+
+
+@fault("a rejected claim request is ignored")
+def _ignore_rejection(patch: Patch) -> None:
+    patch.setattr(at_access_point, "accept_rejection", lambda *arguments: None)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_is_found_within_a_hundred_seeds(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    FAULTS[name](monkeypatch)
+    for rules in RULES.values():
+        rules.clear()  # rules are loaded at their first use
+    try:
+        assert any(failure_of(seed) for seed in range(100))
+    finally:
+        for rules in RULES.values():
+            rules.clear()
+
+
+def test_a_failure_is_told_as_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Story, "check", lambda story: pytest.fail("planted", pytrace=False))
+    told_story = failure_of(18)
+    assert told_story.splitlines()[0] == "seed 18: planted"
+    assert "everything is repaired" in told_story
