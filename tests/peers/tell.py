@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from poolbook.domain.units import SECOND
-from poolbook.replay.listing.members import line
+from poolbook.replay.listing.members import line, members
 from poolbook.replay.virtual_world import EPOCH
 
 from .chaos import Story
@@ -22,8 +22,9 @@ def main(seed: int) -> int:
     told_lines = list(story.lines)
     for name, node in story.pool.nodes.items():
         told_lines += [
-            f"{(event.at - EPOCH) / SECOND:10.3f}  {name} {position}: {line(position, event)}"
+            f"{(event.at - EPOCH) / SECOND:10.3f}  {name}: {line(member)}"
             for position, event in node.log.read()
+            for member in members(position, event)
         ]
     print(*sorted(told_lines), verdict, sep="\n")
     return verdict != "nothing is wrong"
