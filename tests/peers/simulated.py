@@ -259,7 +259,9 @@ class SimulatedPool:
         settings: dict[str, str] | None = None,
         behave: Behave = sleep_behaviour,
         machine: dict[str, str] | None = None,
+        kind: str = "static",
     ) -> None:
+        self.kind = kind
         self.machine = MACHINE | (machine or {})
         self.random = Random(seed)
         self.network = Network(self.random)
@@ -295,6 +297,8 @@ class SimulatedPool:
     def add_machine(self, name: str, slots: int) -> None:
         share = {"Cpus": "1", "Memory": "1024", "Disk": "1000000"}
         plans = tuple(s.SlotPlan(f"slot{n}@{name}", "static", share) for n in range(1, slots + 1))
+        if self.kind == "partitionable":
+            plans = (s.SlotPlan(f"slot1@{name}", self.kind, {key: str(int(share[key]) * slots) for key in share}),)
         self.nodes[f"execution-point/{name}"].ask(
             s.AddMachine(self.id(), name, self.machine | {"Machine": f'"{name}"'}, plans)
         )

@@ -44,10 +44,14 @@ def fault(name: str) -> Callable[[Callable[[Patch], None]], Callable[[Patch], No
 
 @fault("entries that were read already are applied again")
 def _apply_twice(patch: Patch) -> None:
-    def next_entries(draft: Any, stimulus: Any) -> Any:
-        return [*stimulus.entries], ""
+    follow = links.Links._follow
 
-    patch.setattr(following, "_next_entries", next_entries)
+    def follow_twice(self: Any, *arguments: Any) -> Any:
+        for stimulus in follow(self, *arguments):
+            yield from [stimulus, stimulus]
+
+    patch.setattr(links.Links, "_follow", follow_twice)
+    patch.setattr(following, "_next_entries", lambda draft, stimulus: ([*stimulus.entries], ""))
 
 
 @fault("an entry counts as read before what follows from it is in the log")
@@ -55,6 +59,7 @@ def _read_before_append(patch: Patch) -> None:
     follow = links.Links._follow
 
     def forget_some(self: Any, peer: str, link: Any, asked: int, is_complete: bool) -> Any:
+        stimulus: Any
         for stimulus in follow(self, peer, link, asked, is_complete):
             known = self.state().peers.followed.get(peer)
             if known is not None and len(getattr(stimulus, "entries", ())) > 1:
