@@ -88,6 +88,16 @@ class ClaimCommanded(SlotEvent, frozen=True):
     command: str  #: vacate, vacate_fast, suspend, continue, release, or withdraw (the request)
 
 
+@event("match.notified")
+class MatchNotified(SlotEvent, frozen=True):
+    """The manager notified the execution point that the slot is matched."""
+
+    job: str  #: the matched job, by its id in the manager's log
+    part: str  #: the dynamic slot to carve from the slot (empty: none)
+    ad: Ad  #: the ad of the job to carve it for (empty: none is carved)
+    preempts: tuple[str, ...] = ()  #: the dynamic slots to preempt for it
+
+
 @event("match.taken")
 class MatchTaken(SlotEvent, frozen=True):
     """An access point with a separate log has started the matched job, so the match is over."""

@@ -106,7 +106,12 @@ def _fold_end_of_claim(state: ExecutionPoint, event: e.ClaimEnded | e.ClaimWithd
         state.peers.lapsed.append((event.slot, event.claim))
 
 
+def _fold_match_notified(state: ExecutionPoint, event: e.MatchNotified) -> None:
+    state.slot_matches.setdefault(event.part or event.slot, {})[event.job] = False
+
+
 AT_EXECUTION_POINT: dict[type[e.Event], Callable[[ExecutionPoint, Any], None]] = {
+    e.MatchNotified: _fold_match_notified,
     e.ClaimMade: _fold_external_claim,
     e.ClaimQueued: _fold_external_claim,
     e.ClaimEnded: _fold_end_of_claim,
@@ -125,4 +130,6 @@ def _fold_match_taken(state: Manager, event: e.MatchTaken) -> None:
         unassign_slot(state, event.slot, job)
 
 
-AT_MANAGER: dict[type[e.Event], Callable[[Manager, Any], None]] = {e.MatchTaken: _fold_match_taken}
+AT_MANAGER: dict[type[e.Event], Callable[[Manager, Any], None]] = {
+    e.MatchTaken: _fold_match_taken,
+}

@@ -89,7 +89,7 @@ class Matchmaker:
         matching = self._select(self.rules.slot_constraint)
         self.free = pool.free & matching
         self.claimed = ClaimedSlots(self.state, self.rules, self.accounts, pool, matching, self.publish)
-        self._names = ChainMap({}, self.state.slots)  # type: ignore[arg-type]
+        self._names = ChainMap({}, self.state.slots, self.state.slot_matches)  # type: ignore[arg-type]
         self.remainders = Remainders(self.state, pool, self.context)
         self.ranks = SlotRanks(pool, self.rules)
 

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+from msgspec.structs import replace
+
 from .. import events as e
 from ..decision.draft import Draft, Refusal
+from ..fold.machine_fold import UNCLAIMED
 from ..ports import stimuli as s
 from ..startd.activating import activate_claim as activate
 from ..startd.activating import deactivate_claim as deactivate
 from ..startd.activating import release_claim
+from ..startd.claiming import notify_match as notify
 from ..startd.claiming import request_claim as request
 from ..startd.claiming import withdraw_claim as withdraw
 from ..startd.leases import default_lease, lease_time
 from ..startd.vacating import continue_claim, end_claim_or_match, kill_claim, suspend_claim
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
+
+
+def notify_match(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int, event: e.MatchNotified) -> None:
+    """Move the slot to Matched. A slot that cannot be matched any more will refuse the claim."""
+    message = s.NotifyMatch(draft.stimulus, event.slot, event.part, event.ad, event.preempts)
+    slot = draft.state.slots.get(event.slot)
+    if slot is not None and event.part not in draft.state.slots and slot.state_activity == UNCLAIMED:
+        draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus))
+        with suppress(Refusal):
+            notify(draft, message)
 
 
 def request_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int, event: e.ClaimRequested) -> None:

@@ -138,6 +138,12 @@ def _pause(draft: Draft[State], message: m.PauseJob) -> bool:
     return command(draft, message.slot, "continue" if message.resume else "suspend")
 
 
+def _notify_match(draft: Draft[Any], message: s.NotifyMatch) -> None:
+    part, why = message.dynamic_slot, draft.header("matched")
+    *_, job = draft.state.slot_matches[part or message.slot]
+    draft.emit(e.MatchNotified(*why, message.slot, job, part, message.ad, message.preempts))
+
+
 def _cause_of_end(draft: Draft[AccessPoint], message: m.EndJob) -> str:
     return ""  # the execution point has sent a signal with the cause
 
@@ -162,6 +168,7 @@ ELSEWHERE: Final[dict[type[Any], Callable[[Draft[Any], Any], Any]]] = {
     m.ShowAutoclusters: receive,
     m.OpenAccount: lambda draft, message: 0.0,  # the manager opens it
     # From the manager to an execution point
+    s.NotifyMatch: _notify_match,
     m.CheckSensors: lambda draft, message: False,
 }
 """What a role does with a message to a role elsewhere, by message class."""

@@ -40,7 +40,7 @@ RULES: Final[Mapping[tuple[str, str], Rules]] = {
         e.RunReported: "peers.at_access_point.decide_report",
     }),
     (MANAGER, ACCESS_POINT): Rules({e.CycleHeld: "peers.at_access_point.accept_matches"}),
-    (MANAGER, EXECUTION_POINT): Rules({}),
+    (MANAGER, EXECUTION_POINT): Rules({e.MatchNotified: "peers.at_execution_point.notify_match"}),
     (EXECUTION_POINT, MANAGER): Rules(dict.fromkeys(e.TOPICS.values(), "peers.at_manager.copy_slot_event")),
     (ACCESS_POINT, MANAGER): Rules({
         e.MatchVoided: "peers.at_manager.void_match",

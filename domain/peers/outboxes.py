@@ -44,6 +44,8 @@ def _receivers(state: LogState, role: str, event: e.Event) -> Iterator[str]:
     if role == MANAGER:
         if isinstance(event, e.CycleHeld):
             yield from (peer for peer in state.peers.followed if role_of(peer) == ACCESS_POINT)
+        elif isinstance(event, e.MatchNotified):
+            yield peer_of_slot(event.slot)
         return
     yield MANAGER
     if role == ACCESS_POINT:

@@ -85,7 +85,7 @@ def _of_cycle(event: e.CycleHeld, number: int) -> e.Event | None:
     )  # fmt: skip
 
 
-_JOBS_RUN: Final = {e.JobActivated, e.JobExited, e.CycleHeld, e.MatchVoided}
+_JOBS_RUN: Final = {e.JobActivated, e.JobExited, e.CycleHeld}
 FORMS: Final[Mapping[tuple[str, str], Mapping[type[e.Event], Form]]] = {
     (EXECUTION_POINT, MANAGER): dict.fromkeys(machine_fold.FOLDS.keys() - _JOBS_RUN, _unchanged),
     (EXECUTION_POINT, ACCESS_POINT): dict.fromkeys(
@@ -112,7 +112,7 @@ FORMS: Final[Mapping[tuple[str, str], Mapping[type[e.Event], Form]]] = {
         _unchanged,
     ),
     (MANAGER, ACCESS_POINT): {e.CycleHeld: _of_cycle},
-    (MANAGER, EXECUTION_POINT): {},
+    (MANAGER, EXECUTION_POINT): {e.MatchNotified: _unchanged},
 }  # fmt: skip
 """The events that a role sends to another role, each with its form, by the roles of the sender and the receiver."""
 

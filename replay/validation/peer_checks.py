@@ -234,6 +234,13 @@ def check_claim_commanded(pool: JudgedPool, event: e.ClaimCommanded) -> None:
         pool.report_slot(event.slot, "value", f"{event.command!r} is not a command: {', '.join(COMMANDS)}")
 
 
+@rule(e.MatchNotified)
+def check_match_notified(pool: JudgedPool, event: e.MatchNotified) -> None:
+    name = event.part or event.slot
+    if name not in pool.state.slot_matches:
+        pool.report_slot(name, "match", "its startd is notified of a match, but there is none")
+
+
 @rule(e.MatchTaken)
 def check_match_taken(pool: JudgedPool, event: e.MatchTaken) -> None:
     if event.job not in pool.state.slot_matches.get(event.slot, ()):

@@ -433,6 +433,7 @@ _READERS: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_o
     e.ClaimRequested: _with_cause("claim_requested", "job", "submitter"),
     e.ClaimGranted: _with_cause("claim_granted", "holder"),
     e.ClaimRejected: _with_cause("claim_rejected", "holder", "reason"),
+    e.MatchNotified: _with_cause("match_notified"),
     e.ClaimCommanded: _with_cause("claim_commanded", "command"),
     e.MatchTaken: _with_cause("match_taken", "job"),
     e.ShutdownBegan: _with_cause("machine_ends", "how"),

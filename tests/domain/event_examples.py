@@ -136,6 +136,7 @@ EXAMPLES: list[e.Event] = [
     e.ClaimRejected(
         AT, "claim_failed", "x", "slot1@h", "slot1@h#ap#1#7", "access-point/ap", "START is not true for job 1.0"
     ),
+    e.MatchNotified(AT, "matched", "x", "slot1@h", "12.3", "slot1_1@h", {"RequestCpus": "1"}, ()),
     e.ClaimCommanded(AT, "released", "x", "slot1@h", "slot1@h#ap#1#7", "release"),
     e.JobDisconnected(AT, "unheard", "x", 1, 0, AT + 2_400_000_000),
     e.JobReconnected(AT, "heard", "x", 1, 0),

@@ -25,7 +25,7 @@ class Story:
         self.random = Random(seed)
         self.pool = SimulatedPool(
             seed, access_points=self.random.choice((1, 2)), execution_points=self.random.choice((1, 2, 3)),
-            slots=self.random.choice((1, 2)), dialect="htcondor-25",
+            slots=self.random.choice((1, 2)), dialect=self.random.choice(("manual", "htcondor-25")), kind=self.random.choice(("static", "partitionable")),
         )  # fmt: skip
         self.lines: list[str] = []
         self.jobs: Counter[str] = Counter()

@@ -38,6 +38,16 @@ def test_jobs_run_on_other_machines_and_reuse_their_claims() -> None:
     assert {event.slot for event in of_kind(pool, AP, e.JobExited)} == {"slot1@ep1", "slot1@ep2"}
 
 
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+@pytest.mark.parametrize("kind", ["static", "partitionable"])
+def test_jobs_run_on_slots_of_each_kind_in_each_dialect(dialect: str, kind: str) -> None:
+    pool = SimulatedPool(execution_points=2, slots=2, dialect=dialect, kind=kind)
+    pool.submit(6, Args='"30"')
+    pool.advance(300)
+    assert sorted(outcomes(pool)) == [(f"1.{proc}", "exited") for proc in range(6)]
+    assert {event.machine for event in of_kind(pool, AP, e.SlotCreated)} == {"ep1", "ep2"}
+
+
 def test_an_execution_point_reads_only_what_concerns_its_slots() -> None:
     pool = SimulatedPool(access_points=2, execution_points=2)
     pool.submit(1, Args='"30"', Secret='"known to one machine"')

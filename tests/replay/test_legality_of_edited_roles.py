@@ -17,7 +17,7 @@ from .edits import undetected_omissions, undetected_repeats
 
 OF_PEERS: frozenset[type[e.Event]] = frozenset(
     {e.Sent, e.Followed, e.PeerRejected, e.ClaimRequested, e.ClaimGranted, e.ClaimRejected, e.ClaimCommanded,
-     e.MatchTaken, e.MachineExpired, e.JobDisconnected, e.JobReconnected}
+     e.MatchNotified, e.MatchTaken, e.MachineExpired, e.JobDisconnected, e.JobReconnected}
 )  # fmt: skip
 AP, EP, MANAGER = "access-point/ap1", "execution-point/ep1", "manager"
 
