@@ -23,10 +23,15 @@ class Story:
 
     def __init__(self, seed: int) -> None:
         self.random = Random(seed)
+        choose = self.random.choice
         self.pool = SimulatedPool(
-            seed, access_points=self.random.choice((1, 2)), execution_points=self.random.choice((1, 2, 3)),
-            slots=self.random.choice((1, 2)), dialect=self.random.choice(("manual", "htcondor-25")), kind=self.random.choice(("static", "partitionable")),
-        )  # fmt: skip
+            seed,
+            access_points=choose((1, 2)),
+            execution_points=choose((1, 2, 3)),
+            slots=choose((1, 2)),
+            dialect=choose(("manual", "htcondor-25")),
+            kind=choose(("static", "partitionable")),
+        )
         self.lines: list[str] = []
         self.jobs: Counter[str] = Counter()
         network = self.pool.network
