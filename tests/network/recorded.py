@@ -17,8 +17,9 @@ What a run of Poolbook has to equal, and what not:
   order.
 - **Only in proportion**: all times. HTCondor's come from its timers: its shadows notice a silent machine by TCP
   keep-alives (78 s after the cut in 03), its master restarts daemons after 10 s, a deactivation is tried for 10 to 30
-  s. What holds for both: a job ends at its execution point within its lease, no second run begins before that, and the
-  access point gives the job up after the lease.
+  s. What holds for both: a job ends at its execution point when its lease is over, no second run begins before that,
+  and the access point gives the job up later. (In Poolbook a lease ends a third later, because the last renewal before
+  a cut may be that old.)
 - **Free**: which slot a job gets if several match equally, and the order in which slots are matched.
 - **Different on purpose**: a job that the same shadow reconnected cannot send its output in HTCondor (a fault: 02b,
   `transkey is invalid!`); it ends normally in Poolbook. The last seconds of a lease count from the last renewal, so

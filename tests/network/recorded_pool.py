@@ -1,7 +1,8 @@
 """Runs Poolbook's roles on the machines of a recording, and does to them what was done to HTCondor's daemons.
 
 The first letters of a machine's name determine its role, as in the recordings: cm, ap, ep. All times are multiplied by
-a scale (`POOLBOOK_NETWORK_SCALE`, 0.25 by default): what jobs sleep, leases, intervals, and the times of actions.
+a scale (`POOLBOOK_NETWORK_SCALE`, 0.5 by default): what jobs sleep, leases, intervals, and the times of actions. With a
+smaller scale, the recorded leases of 40 s would be shorter than 20 s, which a submission raises to 20 s.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable
@@ -17,15 +17,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from .machines import PATIENCE, Daemon, Machine, Network
+from .machines import Daemon, Machine, Network
 from .recorded import JobEvent, Transition, job_events
 
-SCALE: Final = float(os.environ.get("POOLBOOK_NETWORK_SCALE", "0.25"))
+SCALE: Final = float(os.environ.get("POOLBOOK_NETWORK_SCALE", "0.5"))
 POOLBOOK: Final = Path(sys.executable).with_name("poolbook")
 URL: Final = "https://cm1.poola.example:9618"
 _FOLDER: Final = "/srv/pool"
 _LOG: Final = f"{_FOLDER}/pool.db"
 _ROLES: Final = {"cm": "manager", "ap": "access-point", "ep": "execution-point"}
+_PATIENCE: Final = 180.0  #: seconds to wait for a state of the pool
 _RESTART_S: Final = 10  #: after what time HTCondor's master restarts a killed daemon
 
 _INTERVALS: Final = {
@@ -140,15 +141,10 @@ class RecordedPool:
         self.start(machine)
 
     def _kill_role_and_restart(self, machine: Machine, _: str) -> None:
-        """Kill the role's process alone."""
+        """Kill the role's process alone. HTCondor's fast restart has the same effect on jobs."""
         self._daemons[machine.name].kill()
         self._daemons[machine.name].wait()
         time.sleep(_RESTART_S * SCALE)
-        self.start(machine)
-
-    def _restart(self, machine: Machine, _: str) -> None:
-        self._daemons[machine.name].kill(signal.SIGTERM)
-        self._daemons[machine.name].wait()
         self.start(machine)
 
     def _lose_packets(self, machine: Machine, text: str) -> None:
@@ -183,9 +179,8 @@ _ACTIONS: Final[tuple[tuple[str, Callable[[RecordedPool, Machine, str], None]], 
     (r"^network cut", lambda pool, machine, _: pool.network.cut_off(machine)),
     (r"are lost from now on", RecordedPool._lose_packets),
     (r"^network up again|pass again", lambda pool, _, __: pool.network.heal()),
-    (r"^kill -KILL condor_schedd|^kill -9 [\d ]+$", RecordedPool._kill_role_and_restart),
+    (r"^kill -KILL condor_schedd|^kill -9 [\d ]+$|^condor_restart -schedd -fast", RecordedPool._kill_role_and_restart),
     (r"^kill -KILL condor_startd", RecordedPool._kill_and_restart),  # its starters and jobs end with it
-    (r"^condor_restart -schedd", RecordedPool._restart),
     (r"^power off", lambda _, machine, __: machine.power_off()),
     (r"^whole machine killed", lambda _, machine, __: machine.kill9()),
     (r"^kill -KILL condor_(shadow|starter)|^next:|^the same by|^queue NOT empty", _no_action),
@@ -194,7 +189,7 @@ _ACTIONS: Final[tuple[tuple[str, Callable[[RecordedPool, Machine, str], None]], 
 
 
 def wait_until(condition: Callable[[], bool], explain: Callable[[], str]) -> None:
-    until = time.monotonic() + PATIENCE
+    until = time.monotonic() + _PATIENCE
     while not condition():
         assert time.monotonic() < until, explain()
         time.sleep(0.2)

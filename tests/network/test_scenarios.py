@@ -78,9 +78,10 @@ def test_a_long_cut_ends_the_jobs_and_runs_them_elsewhere(tmp_path: Path) -> Non
         assert job_entries(pool, "ap1") == recorded_entries(pool, "ap1")
         assert slot_steps(pool) == recorded_slot_steps(pool)
         assert_no_two_runs_of_a_job_at_once(pool)
-        lease, cut = 40 * SCALE, pool.times["network cut (link set down)"]
+        cut = pool.times["network cut (link set down)"]
+        longest = 40 * SCALE * 4 / 3 + 2  # the last renewal may be a third of the lease old, and a kill takes time
         ends = [step.time for step in pool.transitions("ep1") if step.source == "Claimed/Busy"]
-        assert len(ends) == 2 and all(cut < end < cut + lease + 2 for end in ends)
+        assert len(ends) == 2 and all(cut < end < cut + longest for end in ends)
 
 
 def test_jobs_continue_while_their_schedd_restarts(tmp_path: Path) -> None:
