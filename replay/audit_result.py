@@ -112,6 +112,8 @@ class Audit:
     gaps: list[MissingRecords] = field(factory=list)
     unaccounted: list[UnaccountedTime] = field(factory=list)
     torn: list[tuple[str, int]] = field(factory=list)  #: files that end in an incomplete record, and its size in bytes
+    unchecked: dict[str, str] = field(factory=dict)
+    """The roles that the log quotes and whose logs were not compared, with the ids of these logs."""
     seal: list[tuple[int | None, str]] = field(factory=list)
     """Changes to the log after it was written: the position (None: the whole log) and a description."""
     seal_checked: bool = False

@@ -30,34 +30,40 @@ AUDIT = command_table("audit")
 
 def audit(argv: Sequence[str]) -> int:
     arguments = parse(AUDIT, argv)
-    if len(arguments.words) > 1:
-        raise UsageError(f"poolbook audit: specify only one log, not {' and '.join(arguments.words)}")
+    if len(arguments.words) > 1 and arguments.has("preemptions"):
+        raise UsageError(f"poolbook audit: -preemptions needs only one log, not {' and '.join(arguments.words)}")
     if arguments.words and arguments.has("log"):
         raise UsageError(f"poolbook audit: {arguments.words[0]} and -log both specify a log; use only one of them")
     from ..runtime.queries import Queries
 
-    url = arguments.words[0] if arguments.words else selected_log(arguments)
-    if os.path.isdir(url):
+    url, *others = arguments.words or [selected_log(arguments)]
+    for folder in filter(os.path.isdir, (url, *others)):
         raise ToolError(
-            f"poolbook audit: {url} is a directory, not a log; `poolbook import {url} -log audit.db` imports its files"
+            f"poolbook audit: {folder} is a directory, not a log; `poolbook import {folder} -log audit.db` imports its "
+            "files"
         )
     if arguments.has("preemptions"):
         from .usage import print_preemptions
 
         with Queries(url) as queries:
             return print_preemptions(queries, local_timezone(), arguments.has("json"))
-    result = Queries(url).audit()
+    results = Queries(url).audit_with(others) if others else [Queries(url).audit()]
+    names = [safe_url(each) for each in (url, *others)]
     if arguments.has("json"):
-        print(json.dumps(as_json(safe_url(url), result), indent=2))
+        values = [as_json(name, result) for name, result in zip(names, results, strict=True)]
+        print(json.dumps(values if others else values[0], indent=2))
     else:
-        first, *details = report(
-            safe_url(url), result, local_timezone(), None if arguments.has("all") else MAX_FINDINGS
-        )
-        width = width_of()
-        print_colored(wrap_text(first, width))
-        for line in details:
-            print(wrap_text(as_one_line(line), width, _INDENT))
-    return 0 if result.sound else 1
+        for name, result in zip(names, results, strict=True):
+            _print_report(name, result, None if arguments.has("all") else MAX_FINDINGS)
+    return 0 if all(result.sound for result in results) else 1
+
+
+def _print_report(name: str, result: Audit, limit: int | None) -> None:
+    first, *details = report(name, result, local_timezone(), limit)
+    width = width_of()
+    print_colored(wrap_text(first, width))
+    for line in details:
+        print(wrap_text(as_one_line(line), width, _INDENT))
 
 
 def report(name: str, audit: Audit, zone: tzinfo, limit: int | None = MAX_FINDINGS) -> Iterator[str]:
@@ -117,6 +123,8 @@ def _seal_lines(audit: Audit) -> Iterator[str]:
         yield f"  the seal holds: {counted(audit.events, 'event')}, unaltered and complete"
     else:
         yield "  the seal was not checked"
+    for peer, log in audit.unchecked.items():
+        yield f"  not compared with the log of {peer} ({log}), which was not given"
 
 
 def _slot_transition_lines(audit: Audit) -> Iterator[str]:
@@ -219,7 +227,7 @@ def _unreadable_record_lines(audit: Audit, zone: tzinfo, limit: int | None) -> I
 _KEYS = (
     "log", "id", "verdict", "imported", "dialect", "events", "began", "ended", "sources", "seal", "seal_checked",
     "transitions", "letters", "beyond", "undocumented", "jobs", "violations", "contradictions", "quarantined", "gaps",
-    "unaccounted", "noted", "lost", "repeated", "torn",
+    "unaccounted", "noted", "lost", "repeated", "torn", "unchecked",
 )  # fmt: skip
 _TIME_FIELDS = frozenset({"at", "began", "ended", "since", "until"})
 

@@ -205,14 +205,16 @@ class Log(LogQueries):
             raise LogError(f"{safe_url(self.url)} was imported, so it has no states; use `poolbook.replay.Replay`")
         return map_log(self._log, self.url, function, Workers(workers, scheduler))
 
-    def audit(self) -> Audit:
+    def audit(self, *others: str) -> Audit:
         """Audit the log: check its events against the rules, and compare its sources. Each finding contains its file
         and line or, in a log that Poolbook wrote, its position.
+
+        :param others: the logs of other roles of the same pool, with which this log is compared
 
         >>> for finding in log.audit().violations:
         ...     print(finding.file, finding.line, finding.thing, finding.words)
         """
-        return self._queries().audit()
+        return self._queries().audit_with(others)[0] if others else self._queries().audit()
 
     def follow(
         self,

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 from attrs import Factory, define
 
@@ -14,7 +14,9 @@ from ...replay.forensics.audit.examine import examine
 from ...replay.forensics.imported_log import is_imported
 from ...replay.recheck_cycles import RecheckedCycles, recheck
 from ...replay.validation import ValidationResult, Violation, validate
+from ...replay.validation.quotes import compare_logs
 from ...replay.validation.validator import audit_native_log
+from ..stores.location import safe_url
 from ..stores.opening import open_log, verify_seal
 from ..stores.verification import Problem
 from .damage import ERRORS_FROM_ALTERED_DATA
@@ -96,6 +98,20 @@ def _checked_events(url: str, last: int) -> ValidationResult:
     with closing(_open_unchecked(url)) as log:
         verdict.violations = list(validate(log.read(limit=last), verdict))
     return verdict
+
+
+def audit_logs(urls: Sequence[str]) -> list[Audit]:
+    """Audit the logs of one pool's roles, and compare what they read from each other."""
+    audits = [audit_log(url) for url in urls]
+    with ExitStack() as stack:
+        logs = [stack.enter_context(closing(_open_unchecked(url))) for url in urls]
+        compared = [
+            (safe_url(url), log, audit)
+            for url, log, audit in zip(urls, logs, audits, strict=True)
+            if audit.judged and not audit.seal and not audit.imported
+        ]
+        compare_logs(compared)
+    return audits
 
 
 def audit_log(url: str) -> Audit:

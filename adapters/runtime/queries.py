@@ -418,3 +418,10 @@ class Queries:
         from .log_verification import audit_log
 
         return audit_log(self.url)
+
+    def audit_with(self, others: Sequence[str]) -> list[Audit]:
+        """Audit the log and the logs of other roles of its pool, and compare them: see
+        ``log_verification.audit_logs``."""
+        from .log_verification import audit_logs
+
+        return audit_logs([self.url, *others])
