@@ -91,7 +91,7 @@ def _serve_manager(arguments: Arguments, url: str) -> int:
         server.connect(services.start())
         server.start_serving()
         where = f"the manager of the pool {server.engine.state.name} in {safe_url(url)} at {services.url}"
-        return serve_until_stopped(server, arguments, where)
+        return serve_until_stopped(server, arguments, where, "running jobs and the broker continue")
 
 
 def _services(

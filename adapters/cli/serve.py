@@ -235,8 +235,11 @@ def resume(argv: Sequence[str]) -> int:
         server.close()
 
 
-def serve_until_stopped(server: PoolServer, arguments: Arguments, description: str) -> int:
-    """Serve until a signal stops the server; ``description`` names what is served."""
+def serve_until_stopped(
+    server: PoolServer, arguments: Arguments, description: str,
+    end: str = "its jobs are vacated, and run again when the pool restarts",
+) -> int:  # fmt: skip
+    """Serve until a signal stops the server; ``description`` names what is served, and ``end`` the consequence."""
     server.catch_signals()
     print(f"poolbook: serving {description}; Ctrl-C stops it", flush=True)
     if arguments.has("verbose"):
@@ -245,7 +248,7 @@ def serve_until_stopped(server: PoolServer, arguments: Arguments, description: s
         server.engine.subscribe(print_live_lines)
     while not server.stopping:
         server.step()
-    print("poolbook: stopping; its jobs are vacated, and run again when the pool restarts", flush=True)
+    print(f"poolbook: stopping; {end}", flush=True)
     server.shut_down()
     return 0
 

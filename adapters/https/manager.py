@@ -29,7 +29,7 @@ from ..security.private_files import make_private_folder, read_private, write_pr
 from .application import Record, application, authorization_of
 from .enrolment import Enrolment
 from .messages import JoinReply, PoolInfo
-from .service import Address, HttpsService
+from .service import Address, HttpsService, ServiceError
 
 BROKER_PORT: Final = 4222
 _MAINTENANCE_S: Final = 60
@@ -107,9 +107,13 @@ class ManagerServices:
         return f"https://{Address(host, self._service.address.port)}#sha256={self._authority.fingerprint}"
 
     def start(self) -> NatsCarrier:
-        """Start the broker and the HTTPS service; return the manager's carrier. Raise `OSError` if the broker does not
-        start."""
-        self._maintain()
+        """Start the broker and the HTTPS service; return the manager's carrier. Raise `ServiceError` if the broker does
+        not start."""
+        try:
+            self._maintain()
+        except OSError as error:
+            fix = "" if isinstance(error, FileNotFoundError) else "; if its port is in use, name another -broker-port"
+            raise ServiceError(f"the broker does not start: {error}{fix}") from None
         self._service.start(self._application, self._certificate)
         self._thread.start()
         host = self._service.address.host
@@ -184,7 +188,7 @@ def _keys_of(folder: Path, broker: OtherBroker) -> BrokerKeys:
     text = read_private(broker.credentials).decode(errors="replace")
     account, seed = _ACCOUNT.search(text), _ACCOUNT_SEED.search(text)
     if account is None or seed is None:
-        raise ValueError(
+        raise ServiceError(
             f"{broker.credentials} must contain the public key of a NATS account (A...) and the seed of one of its "
             f"signing keys (SA...); `nsc edit account --sk generate` creates one"
         )

@@ -13,7 +13,7 @@ import httpx
 
 from poolbook.adapters.https.application import Rejection
 from poolbook.adapters.https.joining import join
-from poolbook.adapters.https.manager import ManagerServices
+from poolbook.adapters.https.manager import ManagerServices, OtherBroker
 from poolbook.adapters.https.membership import MemberFiles, Membership
 from poolbook.adapters.https.service import Address, HttpsService
 from poolbook.adapters.runtime.configuration import load
@@ -29,13 +29,13 @@ PATIENCE = 60.0
 class JoinablePool:
     """A pool's manager in a directory. ``text`` is its configuration."""
 
-    def __init__(self, folder: Path, text: str = "") -> None:
+    def __init__(self, folder: Path, text: str = "", broker: OtherBroker | None = None) -> None:
         self.folder, self._text = folder, text
         self.rejections: list[Rejection] = []
         self.warnings: list[str] = []
         settings = {"UID_DOMAIN": DOMAIN, "CLAIM_WORKLIFE": "77"}
         self._state = State(name="pool", settings=settings)
-        self._broker_port = free_port()
+        self._broker = broker or free_port()
         self.address = Address("127.0.0.1", 0)
         self._open()
 
@@ -43,7 +43,7 @@ class JoinablePool:
         service = HttpsService(self.address)
         self.address = service.address
         self.services = ManagerServices(
-            service, lambda: self._state, self.security, self._broker_port, self.rejections.append, self.warnings.append
+            service, lambda: self._state, self.security, self._broker, self.rejections.append, self.warnings.append
         )
         self.carrier = self.services.start()
 
@@ -83,11 +83,11 @@ class JoinablePool:
 
 
 @contextmanager
-def joinable_pool(folder: Path, text: str = "") -> Iterator[JoinablePool]:
-    pool = JoinablePool(folder, text)
+def joinable_pool(folder: Path, text: str = "", broker: OtherBroker | None = None) -> Iterator[JoinablePool]:
+    pool = JoinablePool(folder, text, broker)
     try:
         yield pool
     finally:
         pool.close()
-        assert pool.services.broker is not None
-        pool.services.broker.stop()
+        if pool.services.broker is not None:
+            pool.services.broker.stop()

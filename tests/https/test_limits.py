@@ -72,6 +72,15 @@ def test_an_address_in_use_is_reported() -> None:
             HttpsService(Address("127.0.0.1", port))
 
 
+def test_a_broker_that_does_not_start_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        monkeypatch.setattr("tests.https.pool.free_port", lambda: listener.getsockname()[1])
+        with pytest.raises(
+            ServiceError, match=r"address already in use.*; if its port is in use, name another -broker"
+        ):
+            JoinablePool(tmp_path)
+
+
 @pytest.mark.parametrize(
     ("text", "host", "port"),
     [
