@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from ...domain import events as e
 from ...domain.decision.draft import Draft
-from ...domain.names import JobId
+from ...domain.names import JobId, SlotName
 from ...domain.peers.outboxes import send_events
 from ...domain.peers.sent_forms import JOBS_PER_ACCESS_POINT
 from ...domain.state.peers import ACCESS_POINT, MANAGER, ROLES, peer_of_slot, role_of
@@ -152,10 +152,13 @@ def _check_shown_move(pool: JudgedPool, event: e.SlotTransitioned) -> None:
 
 def _check_granted_claim(pool: JudgedPool, event: e.ClaimMade) -> None:
     request, slot = pool.state.claim_requests.get(event.claim), known_slot(pool, event)
-    terms = event.slot, event.submitter, event.job, event.limits, event.negotiator
+    parents = event.slot, str(SlotName.parse(event.slot).parent)  # a part of the requested slot may have been carved
+    terms = event.submitter, event.job, event.limits, event.negotiator
     if request is None:
         pool.report_slot(event.slot, "claim", f"claim {event.claim} is made, but was not requested")
-    elif terms != (request.slot, request.submitter, request.job, request.limits, request.negotiator):
+    elif request.slot not in parents or terms != (
+        request.submitter, request.job, request.limits, request.negotiator,
+    ):  # fmt: skip
         pool.report_slot(event.slot, "claim", "the terms of its claim differ from the request")
     if slot is None or slot.claim is not None:
         pool.report_slot(event.slot, "claim", "it is claimed already, or unknown")
