@@ -55,7 +55,8 @@ def join(url: str, token: str, role: str, name: str, files: MemberFiles) -> Memb
         key = UserKey.create()
         return _request_membership(Membership(base, role, name, key.public), key.seed, authority, token, files)
     stored = files.read()
-    if stored.peer != f"{role}/{name}" or files.authority.read_text() != authority:
+    is_other_pool = files.authority.read_text() != authority and stored.url != base  # a manager may be set up again
+    if stored.peer != f"{role}/{name}" or is_other_pool:
         raise JoinError(
             f"{files.log} is the log of {stored.peer} in the pool {stored.terms.pool}, whose manager is {stored.url}; "
             f"name another log for this one (-log)"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import stat
 import time
 from pathlib import Path
@@ -10,8 +11,8 @@ import pytest
 
 from poolbook.adapters.fabric.credentials import Credentials, UserKey
 from poolbook.adapters.fabric.nats_carrier import NatsCarrier
-from poolbook.adapters.https.joining import Renewal, renew
-from poolbook.adapters.https.membership import JoinError
+from poolbook.adapters.https.joining import Renewal, join, renew
+from poolbook.adapters.https.membership import JoinError, MemberFiles
 from poolbook.adapters.https.messages import JoinRequest
 
 from ..fabric.pool import receive
@@ -161,6 +162,24 @@ def test_a_log_belongs_to_one_role_of_one_pool(shared_pool: JoinablePool) -> Non
     shared_pool.join("one.db", "execution-point/one")
     with pytest.raises(JoinError, match=r"one.db is the log of execution-point/one in the pool pool.* another log"):
         shared_pool.join("one.db", "access-point/one")
+
+
+def test_a_log_cannot_change_to_another_pool_but_to_a_manager_that_was_set_up_again(tmp_path: Path) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    with joinable_pool(tmp_path / "first") as pool:
+        pool.join("e.db")
+        log = tmp_path / "first" / "e.db"
+        with joinable_pool(tmp_path / "second") as other, pytest.raises(JoinError, match="name another log for this"):
+            join(other.url, other.token(), "execution-point", "ep1", MemberFiles(log))
+        assert pool.services.broker is not None
+        pool.services.broker.stop()
+        shutil.rmtree(tmp_path / "first" / "m.db.security")
+        pool.restart()
+        with pytest.raises(JoinError, match=r"if the pool has a new authority, join again with a token"):
+            renew(pool.files("e.db"))
+        pool.join("e.db")
+        renew(pool.files("e.db"))
 
 
 def test_a_request_needs_the_private_key_and_a_correct_clock(shared_pool: JoinablePool) -> None:

@@ -18,6 +18,8 @@ def test_jobs_run_although_each_role_restarts_without_a_token_and_while_the_mana
         roles.start("e.db", "join", roles.url, token, *EXECUTION_POINT, "-name", "ep")
         assert "serving execution-point/ep of the pool " in roles.output("e.db")
         roles.run_job("first")
+        for log in ("m.db", "a.db", "e.db"):
+            roles.call("reconfig", "-log", log)
         assert "slot1@ep" in roles.call("status", "-log", "m.db")
         assert [roles.stop(log) for log in ("m.db", "a.db", "e.db")] == [0, 0, 0]
         assert "-role manager -listen HOST:PORT` serves it" in roles.call("serve", "-log", "m.db", code=1)
