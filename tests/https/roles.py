@@ -82,12 +82,21 @@ class Roles:
             assert time.monotonic() < end, {log: self.output(log) for log in self._processes}
             time.sleep(0.02)
 
-    def run_job(self, name: str) -> None:
-        """Submit a job to the access point in a.db, and wait until it has written its output."""
-        text = f"executable = /bin/echo\narguments = {name}\noutput = {name}\ntransfer_executable = false\nqueue\n"
-        (self.path / "job.sub").write_text(text)
+    def submit(self, name: str, script: str) -> None:
+        """Submit a shell script to the access point in a.db; its output has the job's name."""
+        self.path.joinpath(f"{name}.sh").write_text(script)
+        text = f"executable = /bin/sh\narguments = {self.path}/{name}.sh\noutput = {name}\n"
+        self.path.joinpath("job.sub").write_text(f"{text}transfer_executable = false\nqueue\n")
         self.call("submit", "job.sub", "-log", "a.db")
-        self.wait_for(lambda: (self.path / name).exists() and (self.path / name).read_text() == f"{name}\n")
+
+    def wait_until_printed(self, name: str, text: str) -> None:
+        path = self.path / name
+        self.wait_for(lambda: path.exists() and path.read_text() == text)
+
+    def run_job(self, name: str) -> None:
+        """Run a job, and wait until it has printed its name."""
+        self.submit(name, f"echo {name}")
+        self.wait_until_printed(name, f"{name}\n")
 
     def close(self) -> None:
         for log in [*self._processes]:

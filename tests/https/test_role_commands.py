@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 from pathlib import Path
+
+import pytest
 
 from .roles import role_processes
 
@@ -27,6 +30,27 @@ def test_jobs_run_although_each_role_restarts_without_a_token_and_while_the_mana
         roles.start("e.db", "serve", "-cpus", "1", "-memory", "512")
         roles.start_manager()
         roles.run_job("second")
+
+
+@pytest.mark.parametrize("killed", ["m.db", "a.db", "e.db"])
+def test_a_job_survives_the_death_of_a_role(tmp_path: Path, killed: str) -> None:
+    with role_processes(tmp_path) as roles:
+        roles.start_manager()
+        token = roles.token()
+        roles.start("a.db", "join", roles.url, token, "-role", "access-point", "-name", "ap")
+        roles.start("e.db", "join", roles.url, token, *EXECUTION_POINT, "-name", "ep")
+        roles.submit("long", f"echo started; until [ -e {tmp_path}/go ]; do sleep 0.05; done; echo ended")
+        roles.wait_until_printed("long", "started\n")
+        assert roles.stop(killed, signal.SIGKILL) == -signal.SIGKILL
+        if killed != "m.db":  # while the manager is dead, the job can end
+            roles.start(killed, "join", *(EXECUTION_POINT if killed == "e.db" else ("-role", "access-point")))
+        (tmp_path / "go").touch()
+        roles.wait_until_printed("long", "started\nended\n")
+        ended = ("history", "-log", "a.db", "-af", "JobStatus", "ExitCode", "NumJobStarts")
+        roles.wait_for(lambda: roles.call(*ended) == "4 0 1\n")
+        if killed == "m.db":
+            roles.start_manager()
+        roles.run_job("next")
 
 
 def test_one_command_runs_two_roles_with_separate_logs_and_ends_both(tmp_path: Path) -> None:
