@@ -51,7 +51,7 @@ def why(argv: Sequence[str]) -> int:
     with Queries(url) as queries:
         try:
             at = instant_of("why", arguments, "at", queries.log)
-            answer, log_id = queries.why(name, at, local_timezone()), queries.log.id
+            answer, log_id = queries.why(name, at, local_timezone(), arguments.values("with")), queries.log.id
             is_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
             useful_calls = _suggested_commands(queries.log, name, at) if is_cluster else []
         except ValueError as error:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC
 from functools import wraps
@@ -169,7 +169,9 @@ class LogQueries(ABC):
             )
         return self._calls.each(self._log.read_stream(stream_filter.stream, after))
 
-    def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:
+    def why(
+        self, thing: JobId, at: float | None = None, *, verbose: bool = False, others: Sequence[str] = ()
+    ) -> list[str]:
         """Explain in at most five lines why a job or slot is in its state: the state, its causes, possible actions.
 
         >>> log.why("1.0")[0]
@@ -177,6 +179,7 @@ class LogQueries(ABC):
 
         :param verbose: also return its history, with expressions, their values, and the positions of records
         :param at: as of this instant, in seconds since the epoch; None: as of the log's end
+        :param others: the logs of other roles of the pool, whose records the history cites
         :raises UnknownThingError: the log has no such job or slot
         :raises ValueError: the name is neither a job's nor a slot's, or `at` is not a valid instant
         """
@@ -185,5 +188,5 @@ class LogQueries(ABC):
 
         name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
         with Queries(self._url, self._log) as queries:
-            answer = queries.why(name, None if at is None else instant_of(at, "at"), UTC)
+            answer = queries.why(name, None if at is None else instant_of(at, "at"), UTC, others)
         return answer.texts + [sentence.full for sentence in answer.life if verbose]

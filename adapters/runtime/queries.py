@@ -7,6 +7,7 @@ import. Modules are imported when a query needs them, because most commands make
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ExitStack, closing
 from datetime import UTC, tzinfo
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -374,12 +375,24 @@ class Queries:
 
         return PlaceNames(self.log).name if is_imported(self.log) else lambda stimulus: ""
 
-    def why(self, name: str, at: int | None, zone: tzinfo) -> Explanation:
+    def why(self, name: str, at: int | None, zone: tzinfo, others: Sequence[str] = ()) -> Explanation:
         """Return at most five lines that explain why a job, cluster or slot is in its state, and its history with the
-        evidence. Raise `UnknownThingError` if the log does not contain it, `ValueError` if the name is invalid."""
-        from ...replay.why.answer import why
+        evidence. Raise `UnknownThingError` if the log does not contain it, `ValueError` if the name is invalid.
 
-        return why(self.log, name, at, zone)
+        :param others: the logs of other roles of the pool, whose records the history cites
+        """
+        from ...replay.why.answer import why
+        from ...replay.why.sources import cite_sources
+        from ..stores.location import safe_url
+        from ..stores.opening import open_log
+
+        answer = why(self.log, name, at, zone)
+        with ExitStack() as stack:
+            logs = {
+                safe_url(url): stack.enter_context(closing(open_log(url, create=False, read_only=True)))
+                for url in others
+            }
+            return cite_sources(self.log, answer, logs)
 
     def job_rejections(self) -> Callable[[int, int], RejectionAnalysis]:
         """Return a function from a job (cluster, proc) to its last rejection, its last match, and the current obstacle

@@ -190,6 +190,8 @@ class SlotLife:
         move_facts = {"job": f"job {self.job}" if self.job else "its job", "why": reason_text, "source": event.source}
         move_facts |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
         code = row_code(event.row, event.target, cause, self.job)
+        if not event.row and event.cause == "claimed":
+            code = "slot_shown"
         self.since = self.narrate(position, event, code, **move_facts, **facts)
         if event.cause == REPORTED:
             if target not in ("Claimed", "Preempting"):
