@@ -69,13 +69,14 @@ def open_pool_log(
     settings: Mapping[str, str] | None = None,
     name: str = "",
     uid_domain: str = "",
-    role: str = "",
+    role: str | None = None,
     now: int | None = None,
 ) -> EventStore:
     """Open the log at `url`, and write its first event if it is new. This event fixes the pool's `dialect`, `settings`
-    and names, so these arguments are ignored for an existing log. A log with a `role` is of a pool whose roles have
-    separate logs. Raise `LogError` if the log was imported, has another role, cannot be opened, or is missing without
-    `create`; `Refusal` for an unknown dialect or setting."""
+    and names, so these arguments are ignored for an existing log. `role` is the only role of the log, in a pool whose
+    roles have separate logs; empty: the log has all roles; None: an existing log may have any. Raise `LogError` if the
+    log was imported, has another role, cannot be opened, or is missing without `create`; `Refusal` for an unknown
+    dialect or setting."""
     log = open_log(url, create=create)
     if log.head.position:
         return _checked(log, url, role)
@@ -101,7 +102,7 @@ def _initial_settings(settings: Mapping[str, str]) -> dict[str, str]:
     return {**settings, SUPER_USERS: ", ".join((*sorted(super_users({})), founder))}
 
 
-def _checked(log: EventStore, url: str, role: str) -> EventStore:
+def _checked(log: EventStore, url: str, role: str | None) -> EventStore:
     """Return the log. Raise `LogError` if it was imported, or is the log of another role."""
     try:
         if is_imported(log):
@@ -111,7 +112,7 @@ def _checked(log: EventStore, url: str, role: str) -> EventStore:
             )
         ((_, founded),) = log.read(0, 1)
         roles = founded.roles if isinstance(founded, PoolFounded) else ()
-        if roles != ((role,) if role else ()):
+        if role is not None and roles != ((role,) if role else ()):
             raise LogError(_other_role(safe_url(url), roles))
     except BaseException:
         log.close()

@@ -26,10 +26,14 @@ def test_jobs_run_although_each_role_restarts_without_a_token_and_while_the_mana
         assert "slot1@ep" in roles.call("status", "-log", "m.db")
         assert [roles.stop(log) for log in ("m.db", "a.db", "e.db")] == [0, 0, 0]
         assert "-role manager -listen HOST:PORT` serves it" in roles.call("serve", "-log", "m.db", code=1)
+        assert "`poolbook join` serves it" in roles.call("resume", "-log", "a.db", code=1)
+        roles.submit("second", "echo second")  # to a log that is not being served
         roles.start("a.db", "join")
         roles.start("e.db", "serve", "-cpus", "1", "-memory", "512")
         roles.start_manager()
-        roles.run_job("second")
+        roles.wait_until_printed("second", "second\n")
+        for log in ("m.db", "a.db", "e.db"):
+            assert f"{log}: sound" in roles.call("verify", "-log", log)
 
 
 @pytest.mark.parametrize("killed", ["m.db", "a.db", "e.db"])
