@@ -60,7 +60,7 @@ def application(info: PoolInfo, enrolment: Enrolment, record: Record, routes: Se
         body = await _body(request, JoinRequest)
         scheme, _, token = authorization_of(request).partition(" ")
         if scheme and (scheme.lower() != "bearer" or not token):
-            raise Rejected(401, "malformed", "the header Authorization must be `Bearer TOKEN`", body.peer)
+            raise Rejected(401, "malformed", "the header Authorization must be `Bearer TOKEN`")
         host = request.url.hostname or ""
         return _json(await run_in_threadpool(enrolment.join, body, token.strip(), address_of(request), host))
 

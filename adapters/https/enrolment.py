@@ -131,7 +131,7 @@ class Enrolment:
             and proof.peer == peer
             and abs(proof.at - time.time()) <= LARGEST_SKEW_S
             and _is_signed(member.key, proof.signed_text(self._fingerprint), proof.signature)
-            and member.token_id not in self._security().store
+            and member.token_id not in self._revoked_ids
         )
 
     def _check(self, request: JoinRequest, now: float) -> None:
