@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -23,9 +23,12 @@ from .common import selected_log
 from .serve import SERVE, SeparateRole, open_server, preload_modules, serve_until_stopped
 
 if TYPE_CHECKING:
+    from ..files.serving import FileService
     from ..https.application import Rejection
     from ..https.manager import ManagerServices, OtherBroker
+    from ..https.membership import MemberFiles, Membership
     from ..https.service import HttpsService
+    from ..machine.execution.activation import LaunchRequest
     from ..runtime.pool_server import PoolServer
     from ..security.pool_security import PoolSecurity
 
@@ -199,11 +202,22 @@ def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
     server = open_server(command, arguments, is_measured=is_measured, url=url, separate=separate)
     with closing(server):
         carrier = files.carrier()
-        server.connect(carrier)
+        links = server.connect(carrier)
+        if membership.role == ACCESS_POINT:
+            links.offer_files(lambda request_of: _file_service(files, membership, request_of))
         server.start_serving()
         with closing(Renewal(files, carrier, server.warn)):
             where = f"{membership.peer} of the pool {terms.pool} ({membership.url}) in {safe_url(url)}"
             return serve_until_stopped(server, arguments, where)
+
+
+def _file_service(
+    files: MemberFiles, membership: Membership, request_of: Callable[[str], LaunchRequest | None]
+) -> FileService:
+    from ..files.serving import FileService
+
+    folder = files.folder / "files"
+    return FileService(folder, membership.name, request_of, membership.url, files.authority, files.proof)
 
 
 def _serve_each(arguments: Arguments, logs: Sequence[str]) -> int:

@@ -12,12 +12,13 @@ from collections.abc import Iterator
 import msgspec
 from msgspec import Struct
 
-from ...domain.events import Event
-from ...domain.peers.sent_forms import FORMS, encoded
+from ...domain.events import Event, JobActivated
+from ...domain.peers.sent_forms import FORMS, TOPIC_OF, encoded
 from ...domain.ports.log import EventStore
 from ...domain.ports.stimuli import Follow, OutboxEntry
 from ...domain.state.peers import Outbox, role_of
 from ...domain.state.state import LogState
+from ..files.access import FileAccess
 from ..stores.codec import CODEC
 from .carrier import LARGEST
 
@@ -70,6 +71,7 @@ class PageContents(Struct, frozen=True):
     base: tuple[int, str]  #: the version and digest of the entry before the page
     last: int  #: the version of the outbox's last entry
     entries: tuple[_Entry, ...]
+    files: FileAccess | None = None  #: the access to the files of the jobs that the entries start
 
     @property
     def is_complete(self) -> bool:
@@ -88,6 +90,16 @@ class PageContents(Struct, frozen=True):
             events = tuple(CODEC.decode(rows, f"the log of {peer}"))
             entries.append(OutboxEntry(entry.version, entry.digest, entry.positions, events))
         return Follow(id, peer, self.log, self.epoch, self.base, self.last, tuple(entries))
+
+    def starts(self) -> list[str]:
+        """Return the keys of the runs that the entries start."""
+        topic = TOPIC_OF[JobActivated]
+        return [
+            str(position)
+            for entry in self.entries
+            for position, (each, _) in zip(entry.positions, entry.events, strict=True)
+            if each == topic
+        ]
 
 
 PACK = msgspec.msgpack.Encoder().encode

@@ -25,6 +25,7 @@ from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_o
 from ...domain.state.records import Machine, Slot
 from ...domain.state.state import State
 from ...domain.units import SECOND
+from ..files.access import FileAccess
 from .carrier import Carrier
 from .datagrams import DECODE, ENCODE, PACK, PART, UNPACK, Hint, Page, PageContents, Read, read_page
 
@@ -81,6 +82,10 @@ class Links:
     log_time: Callable[[], int]
     new_id: Callable[[str], str]
     renew_deadlines: Callable[[], None]  #: passes the new ``deadline_of`` all slots on to the jobs' supervisor
+    offer_files: Callable[[list[str]], FileAccess | None] = lambda runs: None
+    """Returns the access to the files of runs, which the page that starts them carries."""
+    file_access: dict[tuple[str, str], FileAccess] = field(factory=dict)
+    """The access to the files of runs that have not started yet, by their access points and keys."""
     _links: dict[str, _Link] = field(factory=dict)
     _numbers: int = 0
     _pages: dict[str, tuple[int, bytes]] = field(factory=dict)
@@ -197,6 +202,8 @@ class Links:
             data = kept[1]
         else:
             page = read_page(self.log, self.state(), peer, read.after)
+            if runs := page.starts():
+                page = msgspec.structs.replace(page, files=self.offer_files(runs))
             data = PACK(page)
             self._pages[peer] = read.after, data
             if page.is_complete:
@@ -229,6 +236,8 @@ class Links:
         except (msgspec.MsgspecError, ValueError):
             return
         link.collected.append(contents)
+        if contents.files is not None:
+            self.file_access |= {(peer, run): contents.files for run in contents.files.keys}
         link.size += len(data)
         if contents.is_complete or link.size > _LARGEST_PAGES or not contents.entries:
             yield from self._follow(peer, link, reading.asked, contents.is_complete)

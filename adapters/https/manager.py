@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from threading import Event, Thread
@@ -23,7 +23,7 @@ from ..fabric.broker import Broker
 from ..fabric.credentials import BrokerKeys, Credentials, UserKey
 from ..fabric.nats_carrier import NatsCarrier
 from ..files.relay import Relay
-from ..machine.host import host_name
+from ..machine.host import host_addresses, host_name
 from ..security.pool_security import PoolSecurity
 from ..security.private_files import make_private_folder, read_private, write_private
 from .application import Record, application, authorization_of
@@ -142,7 +142,7 @@ class ManagerServices:
     def _hosts(self) -> list[str]:
         """Return the names and addresses by which roles may reach this machine."""
         host = self._service.address.host
-        return [host_name(), "localhost", "127.0.0.1", *(_addresses() if host in _WILDCARDS else (host,))]
+        return [host_name(), "localhost", "127.0.0.1", *(host_addresses() if host in _WILDCARDS else (host,))]
 
     def _maintain(self) -> None:
         """Read the configuration again, renew the certificate and the manager's own credentials if it is time, and let
@@ -173,14 +173,6 @@ class ManagerServices:
                 self._maintain()
             except (OSError, PoolbookError, ValueError) as error:  # it is retried
                 self._warn(f"the manager's services need attention: {error}")
-
-
-def _addresses() -> Iterator[str]:
-    """Yield the addresses of this machine."""
-    import psutil
-
-    for addresses in psutil.net_if_addrs().values():
-        yield from (each.address for each in addresses if each.family.name in ("AF_INET", "AF_INET6"))
 
 
 def _keys_of(folder: Path, broker: OtherBroker) -> BrokerKeys:

@@ -52,10 +52,10 @@ class MemberFiles:
     def __init__(self, log: Path) -> None:
         """:param log: where the names of the files next to the log begin (`LogPaths.base`)"""
         self.log = log
-        self._folder = security_folder(log)
-        self._membership = self._folder / "membership.json"
-        self.credentials = self._folder / "role.creds"
-        self.authority = self._folder / "pool-ca.pem"
+        self.folder = security_folder(log)
+        self._membership = self.folder / "membership.json"
+        self.credentials = self.folder / "role.creds"
+        self.authority = self.folder / "pool-ca.pem"
 
     def exist(self) -> bool:
         return self._membership.exists()
@@ -72,7 +72,7 @@ class MemberFiles:
         """Store a membership; it counts once all of it is stored. Raise `OSError` if that fails."""
         from ..fabric.credentials import Credentials
 
-        make_private_folder(self._folder)
+        make_private_folder(self.folder)
         Credentials(membership.terms.token, seed).write(self.credentials)
         write_private(self.authority, authority.encode())
         write_private(self._membership, msgspec.json.encode(membership))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 VERSION = "0.2.0"
 CONDOR_VERSION = f"$CondorVersion: 25.14.1 2026-10-16 BuildID: Poolbook-{VERSION} $"
@@ -37,3 +38,13 @@ def user_name(uid: int | None = None) -> str:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
         return str(uid)
+
+
+def host_addresses() -> Iterator[str]:
+    """Yield the addresses of this machine, the loopback addresses last."""
+    import psutil
+
+    families = "AF_INET", "AF_INET6"
+    interfaces = sorted(psutil.net_if_addrs().items(), key=lambda interface: interface[0] == "lo")
+    for _, addresses in interfaces:
+        yield from (each.address for each in addresses if each.family.name in families and "%" not in each.address)

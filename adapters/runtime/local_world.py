@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from attrs import evolve
 from msgspec.structs import replace
 
 from ...domain.config import Configuration
@@ -100,6 +101,8 @@ class LocalWorld(World):
         self._folder = folder.absolute()
         self._tell = tell
         self.owners = {user_name()}
+        self.access_point_of: Callable[[Launch], execution.AccessPoint | None] = lambda launch: None
+        """Returns how a job of another access point accesses its files."""
         self._users: JobUsers | None = None
         self._again_at = 0
         self._warned = False
@@ -206,7 +209,7 @@ class LocalWorld(World):
     def unwatch(self, fileno: int) -> None:
         self._selector.unregister(fileno)
 
-    def _launch_request(self, launch: Launch | ClientLaunch) -> execution.LaunchRequest:
+    def launch_request(self, launch: Launch | ClientLaunch) -> execution.LaunchRequest:
         """Return the supervisor's request for a launch. Raise `NotRun` if the job must not run, `ValueError` if it
         cannot."""
         users = self._users
@@ -217,18 +220,31 @@ class LocalWorld(World):
             account, files = users.user_of_launch(launch, self._starter.accounts)
             slot = ReadAd(launch.slot_ad).number("SlotID") or 0
             place = users.scratch_parent(self._starter.directory(slot)) if account or files else ""
-            spool = "" if launch.holder else self.spool.path(launch.cluster, launch.proc, files)
+            if launch.holder:
+                return self._with_files(launch, activation(launch, self._starter, account, account, place))
+            spool = self.spool.path(launch.cluster, launch.proc, files)
             return activation(launch, self._starter, account, files, place, spool)
+        if launch.holder:  # as with HTCondor, the jobs of all users run as the user who serves the machine
+            return self._with_files(launch, activation(launch, self._starter))
         if launch.owner not in self.owners:
             raise NotRun(NO_ACCOUNT, not_ours(launch.owner))
-        spool = "" if launch.holder else self.spool.path(launch.cluster, launch.proc)
-        return activation(launch, self._starter, spool=spool)
+        return activation(launch, self._starter, spool=self.spool.path(launch.cluster, launch.proc))
+
+    def _with_files(self, launch: Launch, request: execution.LaunchRequest) -> execution.LaunchRequest:
+        """Let a job of another access point transfer its files from and to there. Raise `NotRun` if that is unknown
+        how."""
+        if request.transfer is None:
+            return request
+        access_point = self.access_point_of(launch)
+        if access_point is None:
+            raise NotRun(NOT_STARTED, "the access to the job's files at its access point is unknown")
+        return evolve(request, access_point=access_point)
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         requests = []
         for launch in launches:
             try:
-                requests.append(self._launch_request(launch))
+                requests.append(self.launch_request(launch))
             except NotRun as error:
                 self._not_started(launch.key, error.code, str(error))
             except ValueError as error:
@@ -433,7 +449,7 @@ class LocalWorld(World):
         self._listen()
         for launch in launches:
             with suppress(NotRun, ValueError):  # if it must be started after all, ``start`` reports the reason
-                self._slots[launch.key] = self._launch_request(launch)
+                self._slots[launch.key] = self.launch_request(launch)
         self.start([launch for launch in launches if recovered[launch.key] == "unknown"])
         return list(self._stimuli_of(report for report in recovered.values() if not isinstance(report, str)))
 

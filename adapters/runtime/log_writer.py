@@ -269,7 +269,7 @@ class LogWriter:
                     if effect.mail in self.state.mails:
                         self.world.send(self._mail(effect.mail))
                 elif isinstance(effect, Start):
-                    starts += self._launches([effect.key])
+                    starts += self.launches([effect.key])
                     if len(starts) >= _MAX_STARTS:
                         self.world.start(starts)
                         starts = []
@@ -291,7 +291,7 @@ class LogWriter:
         due = self.state.mails[position]
         return Mail(position, due.to, due.subject, due.text)
 
-    def _launches(self, keys: Iterable[str]) -> list[Launch]:
+    def launches(self, keys: Iterable[str]) -> list[Launch]:
         """Return the launches of the runs with these keys that have not ended."""
         state, launches = self.state, []
         for key in keys:

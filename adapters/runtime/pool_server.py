@@ -25,7 +25,7 @@ from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, Fenced, LogError
 from ...domain.schedd.constraints import EvaluationBudget
-from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, peer_name
+from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT
 from ..machine.host import user_name
 from ..machine.local_time import local_time
 from ..sockets import listen, make_private
@@ -48,7 +48,7 @@ from .subscribers import VIEWS_EVERY, Subscribers
 
 if TYPE_CHECKING:
     from ..fabric.carrier import Carrier
-    from ..fabric.links import Links
+    from .role_links import RoleLinks
 
 PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
 SLOW_CLIENTS = 20_000  #: microseconds between attempts to send to a client that does not read
@@ -140,7 +140,7 @@ class PoolServer:
         self._pending: list[_PendingRequest] = []
         self._evaluations = EvaluationQueue[_PendingRequest]()
         self._reader = DescriptionReader(self.wake)
-        self._links: Links | None = None
+        self._links: RoleLinks | None = None
         self._reserved = 0
         self._warned = False
         self._connections = Connections(lambda client: self.world.unwatch(client.connection.fileno()))
@@ -150,32 +150,12 @@ class PoolServer:
             end.setblocking(False)
         self.world.watch(self._wake_in.fileno(), self._on_wake)
 
-    def connect(self, carrier: Carrier) -> None:
-        """Connect the log's role to its peers. The log must have a single role."""
-        from ..fabric.links import Links
-        from ..machine.execution.supervisor.supervised_job import boot_ticker
+    def connect(self, carrier: Carrier) -> RoleLinks:
+        """Connect the log's role, the only one that acts in it, to its peers."""
+        from .role_links import RoleLinks
 
-        engine = self.engine
-        (role,) = engine.state.roles
-        name = peer_name(role, engine.state.name)
-        self._links = Links(
-            name, carrier, self.log, lambda: engine.state, boot_ticker, engine.now, engine.id, engine.renew_deadlines
-        )
-        engine.deadline_of = self._links.deadline_of
-        engine.subscribe(lambda first, events: self._links.hint() if self._links is not None else None)
-        self.world.watch(carrier.fileno(), lambda: None)  # `step` returns when a datagram arrives
-
-    def _exchange(self) -> None:
-        """Handle the datagrams of peers. A page that cannot be decided is read again later."""
-        for stimulus in () if self._links is None else self._links.receive():
-            try:
-                self.engine.handle([stimulus])
-            except Fenced:
-                raise
-            except LogError as error:
-                self._refuse([], error)
-            except Exception as error:
-                self.warn(f"what a peer sent could not be decided ({type(error).__name__}: {error}): {stimulus!r:.300}")
+        self._links = RoleLinks(carrier, self.engine, self.world, self.warn)
+        return self._links
 
     def _listen(self) -> None:
         try:
@@ -363,7 +343,7 @@ class PoolServer:
         if self._connections.has_waiting_request or self._evaluations:
             soon.append(now)
         if self._links is not None:
-            soon.append(now + max(0, self._links.next_due() - self._links.clock()))
+            soon.append(now + self._links.until_due())
         until = min([*soon, *([] if until is None else [until])], default=None)
         stimuli = self.engine.wait(until)
         for client, line in self._connections.requests_of_round():
@@ -387,12 +367,21 @@ class PoolServer:
             self._warned = False
             for request, answer in zip(requests, answers[len(stimuli) :], strict=True):
                 self._answer(request, answer)
-        self._exchange()
+        if self._links is not None:
+            self._exchange(self._links)
         self._evaluations.evaluate_next()
         ready = self._evaluations.next_ready()
         if ready is not None:
             self._decide_alone(ready.request, ready.budget, ready)
         self._handle_machine_requests()
+
+    def _exchange(self, links: RoleLinks) -> None:
+        try:
+            links.exchange()
+        except Fenced:
+            raise
+        except LogError as error:  # the peer's outbox is read again later
+            self._refuse([], error)
 
     def _refuse(self, requests: Sequence[_PendingRequest], error: LogError) -> None:
         for request in requests:
@@ -469,8 +458,7 @@ class PoolServer:
         for client in self._connections:
             client.connection.close()
         if self._links is not None:
-            self.world.unwatch(self._links.carrier.fileno())
-            self._links.carrier.close()
+            self._links.close()
         if self._listener is not None:
             self._listener.close()
             with suppress(FileNotFoundError):

@@ -116,12 +116,12 @@ FORMS: Final[Mapping[tuple[str, str], Mapping[type[e.Event], Form]]] = {
 }  # fmt: skip
 """The events that a role sends to another role, each with its form, by the roles of the sender and the receiver."""
 
-_TOPIC_OF: Final = {kind: topic for topic, kind in TOPICS.items()}
+TOPIC_OF: Final = {kind: topic for topic, kind in TOPICS.items()}
 
 
 def encoded(event: e.Event) -> tuple[str, bytes]:
     """Return an event's topic and its JSON."""
-    return _TOPIC_OF[type(event)], msgspec.json.encode(event)
+    return TOPIC_OF[type(event)], msgspec.json.encode(event)
 
 
 def next_digest(digest: str, version: int, positions: tuple[int, ...], events: tuple[e.Event, ...]) -> str:

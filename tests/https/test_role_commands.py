@@ -111,3 +111,31 @@ def test_errors_name_the_problem_and_the_fix(tmp_path: Path) -> None:
             assert message in output, call
         assert "rejected a request from 127.0.0.1: the token's algorithm" in roles.output("m.db")
         assert not (tmp_path / "n.db").exists()
+
+
+FILES_JOB = """executable = job.sh
+transfer_input_files = input, folder
+should_transfer_files = YES
+output = stdout
+error = stderr
+request_memory = 16
+request_disk = 10 MB
+queue
+"""
+
+
+def test_files_are_transferred_between_roles(tmp_path: Path) -> None:
+    with role_processes(tmp_path) as roles:
+        roles.start_manager()
+        token = roles.token()
+        roles.start("a.db", "join", roles.url, token, "-role", "access-point")
+        roles.start("e.db", "join", roles.url, token, *EXECUTION_POINT)
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "b").write_text("second\n")
+        (tmp_path / "input").write_text("first\n")
+        (tmp_path / "job.sh").write_text("#!/bin/sh\ncat input folder/b; echo made > made\n")
+        (tmp_path / "job.sub").write_text(FILES_JOB)
+        roles.call("submit", "job.sub", "-log", "a.db")
+        roles.wait_for((tmp_path / "made").exists)
+        assert (tmp_path / "stdout").read_text() == "first\nsecond\n"
+        assert (tmp_path / "made").read_text() == "made\n"

@@ -1,0 +1,94 @@
+"""Connect a served role to its peers on other machines, and to the files of its jobs there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from ...domain.events import Event, JobExited
+from ...domain.ports.log import LogError, LogPosition
+from ...domain.ports.world import Launch
+from ...domain.state.peers import peer_name
+from ..fabric.carrier import Carrier
+from ..fabric.links import Links
+from ..machine.execution.activation import AccessPoint, LaunchRequest
+from ..machine.execution.supervisor.supervised_job import boot_ticker
+from .engine import Engine
+from .local_world import LocalWorld
+
+if TYPE_CHECKING:
+    from ..files.serving import FileService
+
+
+class RoleLinks:
+    """The links of the role whose log an engine writes. ``warn`` prints a warning for the user who serves the role."""
+
+    def __init__(self, carrier: Carrier, engine: Engine, world: LocalWorld, warn: Callable[[str], None]) -> None:
+        self._engine, self._world, self._carrier, self._warn = engine, world, carrier, warn
+        (role,) = engine.state.roles
+        name = peer_name(role, engine.state.name)
+        self._links = Links(
+            name, carrier, engine.log, lambda: engine.state, boot_ticker, engine.now, engine.id, engine.renew_deadlines
+        )
+        self._files: FileService | None = None
+        engine.deadline_of = self._links.deadline_of
+        world.access_point_of = self._access_point_of
+        engine.subscribe(self._on_append)
+        world.watch(carrier.fileno(), lambda: None)  # the engine's wait ends when a datagram arrives
+
+    def until_due(self) -> int:
+        """Return in how many microseconds `exchange` must be called even if no datagram arrives."""
+        return max(0, self._links.next_due() - boot_ticker())
+
+    def exchange(self) -> None:
+        """Handle the datagrams of peers. A page that cannot be decided is read again later. Raise `LogError` if an
+        append fails."""
+        for stimulus in self._links.receive():
+            try:
+                self._engine.handle([stimulus])
+            except LogError:
+                raise
+            except Exception as error:
+                problem = f"{type(error).__name__}: {error}"
+                self._warn(f"what a peer sent could not be decided ({problem}): {stimulus!r:.300}")
+
+    def _on_append(self, first: int, events: Sequence[Event]) -> None:
+        self._links.hint()
+        if self._files is not None:
+            self._files.withdraw([self._name_of_run(event.key) for event in events if isinstance(event, JobExited)])
+
+    # Files
+
+    def offer_files(self, open_service: Callable[[Callable[[str], LaunchRequest | None]], FileService]) -> None:
+        """Offer the files of running jobs to the execution points where they run. ``open_service`` opens the service,
+        given a function that returns the request that would start a run here."""
+        runs = self._engine.state.activations
+        files = self._files = open_service(self._request_of)
+        self._links.offer_files = files.access
+        files.access(runs)
+        files.retain(map(self._name_of_run, runs))
+
+    def _name_of_run(self, key: str) -> str:
+        return str(LogPosition(self._engine.log.id, int(key)))
+
+    def _request_of(self, run: str) -> LaunchRequest | None:
+        for launch in self._engine.launches([run]):
+            return evolve(self._world.launch_request(launch), key=self._name_of_run(run))
+        return None
+
+    def _access_point_of(self, launch: Launch) -> AccessPoint | None:
+        """Return how a job of another access point accesses its files."""
+        run = self._engine.state.slots[launch.slot].activation
+        access = None if run is None else self._links.file_access.pop((launch.holder, run.remote_key), None)
+        if run is None or access is None:
+            return None
+        name, key = access.keys[run.remote_key]
+        return AccessPoint(urls=access.urls, activation=name, key=key, ca=access.ca)
+
+    def close(self) -> None:
+        self._world.unwatch(self._carrier.fileno())
+        self._carrier.close()
+        if self._files is not None:
+            self._files.close()
