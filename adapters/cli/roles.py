@@ -23,8 +23,8 @@ from .common import selected_log
 from .serve import SERVE, SeparateRole, open_server, preload_modules, serve_until_stopped
 
 if TYPE_CHECKING:
-    from ..files.serving import FileService
     from ..https.application import Rejection
+    from ..https.file_service import FileService
     from ..https.manager import ManagerServices, OtherBroker
     from ..https.membership import MemberFiles, Membership
     from ..https.service import HttpsService
@@ -214,7 +214,7 @@ def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
 def _file_service(
     files: MemberFiles, membership: Membership, request_of: Callable[[str], LaunchRequest | None]
 ) -> FileService:
-    from ..files.serving import FileService
+    from ..https.file_service import FileService
 
     folder = files.folder / "files"
     return FileService(folder, membership.name, request_of, membership.url, files.authority, files.proof)

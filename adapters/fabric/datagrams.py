@@ -18,9 +18,9 @@ from ...domain.ports.log import EventStore
 from ...domain.ports.stimuli import Follow, OutboxEntry
 from ...domain.state.peers import Outbox, role_of
 from ...domain.state.state import LogState
-from ..files.access import FileAccess
 from ..stores.codec import CODEC
 from .carrier import LARGEST
+from .file_access import FileAccess
 
 PART = LARGEST - 10_000  #: bytes of a page in one datagram
 PAGE = 4_000_000  #: bytes of entries after which a page ends

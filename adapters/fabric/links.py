@@ -25,9 +25,9 @@ from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_o
 from ...domain.state.records import Machine, Slot
 from ...domain.state.state import State
 from ...domain.units import SECOND
-from ..files.access import FileAccess
 from .carrier import Carrier
 from .datagrams import DECODE, ENCODE, PACK, PART, UNPACK, Hint, Page, PageContents, Read, read_page
+from .file_access import FileAccess
 
 FIRST_RETRY, LAST_RETRY = SECOND // 2, 5 * SECOND  #: a read is repeated after the first, then twice as long ...
 _RENEWALS: Final = 8  #: how often a lease is renewed while it lasts

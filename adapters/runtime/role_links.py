@@ -19,7 +19,7 @@ from .engine import Engine
 from .local_world import LocalWorld
 
 if TYPE_CHECKING:
-    from ..files.serving import FileService
+    from ..https.file_service import FileService
 
 
 class RoleLinks:

@@ -11,14 +11,14 @@ from pathlib import Path
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from ..https.service import Address, HttpsService
+from ..fabric.file_access import FileAccess
+from ..files.app import files_app
+from ..files.offers import Offers
+from ..files.relay import RelayClient
 from ..machine.execution.activation import LaunchRequest
 from ..machine.host import host_addresses
 from ..security.authority import Authority
-from .access import FileAccess
-from .app import files_app
-from .offers import Offers
-from .relay import RelayClient
+from .service import Address, HttpsService
 
 _PATH = "/files"
 
