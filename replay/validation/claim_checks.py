@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ...domain import events as e
 from ...domain.ports.run_reports import decode_report
 from ...domain.ports.stimuli import ActivationEnded
+from ...domain.state.peers import ACCESS_POINT, role_of
 from ...domain.state.pool_settings import schedd_seconds
 from ...domain.state.records import Claim, PendingMatch, Reservation, Slot, report_name
 from ...domain.state.slot_fold import JOB_FLAGS
@@ -149,6 +150,8 @@ def check_claim_activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated)
     if claim is not None and not claim.holder:
         text = f"job {event.job} of an outside access point starts, but this pool's access point holds the claim"
         pool.report(slot, "activation", text)
+    if claim is not None and len(pool.state.roles) == 1 and role_of(claim.holder) == ACCESS_POINT:
+        pool.copies.setdefault(claim.holder, event)
     check_slot_free(pool, slot)
     if event.vacate < 0:
         pool.report(slot, "value", "the job's MaxVacateTime is below 0")

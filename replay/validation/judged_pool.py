@@ -111,7 +111,8 @@ class JudgedPool:
         self.charged: set[str] = set()  #: the activations whose badput a drain was charged
         # Checked at the end of a stimulus:
         self.decision: list[e.Event] = []  #: the events of the current stimulus, without outbox entries
-        self.copies: dict[str, e.Event] = {}  #: the peers whose events the decision copied, each with the first one
+        self.copies: dict[str, e.Event] = {}
+        """The peers whose outboxes the decision read, each with an event that shows it."""
         self.to_send: dict[str, e.Sent] | None = None
         """The outbox entries that the decision still needs, by peer (None: not determined yet)."""
         self.ended_runs: dict[str, tuple[str, str, str]] = {}

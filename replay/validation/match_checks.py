@@ -13,6 +13,7 @@ from ...domain.concurrency_limits import LIMITS, Amount, format_amount, maximum_
 from ...domain.decision.draft import job_id
 from ...domain.names import SlotName
 from ...domain.state.caches import parse_cached
+from ...domain.state.peers import MANAGER
 from ...domain.state.records import PendingMatch, Slot
 from ...domain.state_machines import void_row
 from ...domain.state_machines.slot_rows import KILLING
@@ -87,6 +88,10 @@ def check_match_voided(pool: JudgedPool, slot: Slot, event: e.MatchVoided) -> No
     if not pool.match_table.lookup.get((slot.match_state, void_row(event.cause))):
         text = f"{void_row(event.cause)} is not how a match ends without a notification of the slot"
         pool.report_slot(event.slot, "match", text)
+    if MANAGER not in pool.state.roles:
+        if event.job not in pool.state.slot_matches.get(event.slot, ()):
+            pool.report_slot(event.slot, "match", f"it was not matched with {event.job}")
+        return
     matches = pool.state.matches.get(event.slot, {})
     if job_of(event.job) not in matches:
         pool.report_slot(event.slot, "match", f"it was not matched with {event.job}")

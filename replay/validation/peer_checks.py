@@ -109,7 +109,7 @@ def check_peer_rejected(pool: JudgedPool, event: e.PeerRejected) -> None:
 def check_copy(pool: JudgedPool, event: e.Event) -> None:
     """Check what a role that copies an event of another role knows about it."""
     (role,) = pool.state.roles
-    if type(event).__name__ not in ALSO_WRITTEN[role]:
+    if type(event).__name__ not in ALSO_WRITTEN.get(role, ()):
         pool.copies.setdefault(_owner(pool, event), event)
     check = _COPIES.get((role, type(event)))
     if check is not None:
@@ -119,6 +119,8 @@ def check_copy(pool: JudgedPool, event: e.Event) -> None:
 def _owner(pool: JudgedPool, event: e.Event) -> str:
     """Return the peer that decided an event, or only its role if the event does not show the peer."""
     owner = owner_of(type(event))
+    if owner == MANAGER:
+        return MANAGER
     if isinstance(event, e.SlotEvent):
         return peer_of_slot(event.slot)
     if isinstance(event, e.MachineEvent):
@@ -130,11 +132,12 @@ def _owner(pool: JudgedPool, event: e.Event) -> str:
 
 
 def settle_copies(pool: JudgedPool) -> None:
-    """Check at the end of a decision that it has read an outbox of each peer whose events it copied."""
+    """Check at the end of a decision that it has read an outbox of each peer whose events it copied, or whose jobs it
+    started."""
     read = {event.peer for event in pool.decision if isinstance(event, e.Followed)}
     for peer, event in pool.copies.items():
         if peer not in read:
-            pool.report(f"peer/{peer}", "peers", f"its {type(event).__name__} is copied without reading its outbox")
+            pool.report(f"peer/{peer}", "peers", f"its {type(event).__name__} is recorded without reading its outbox")
     pool.copies.clear()
 
 

@@ -138,7 +138,7 @@ def _compare_copies(
     quoted = [
         (position, event)
         for position, event in results
-        if owner_of(type(event)) == role_of(source.peer) and type(event).__name__ not in ALSO_WRITTEN[role_name]
+        if owner_of(type(event)) == role_of(source.peer) and type(event).__name__ not in ALSO_WRITTEN.get(role_name, ())
     ]
     for position, event in quoted:
         if isinstance(event, e.SlotCreated | e.ClaimMade | e.CycleHeld) and role_name != MANAGER:
@@ -150,7 +150,7 @@ def _compare_copies(
     if role_name == MANAGER:
         for place, event in sent:
             text = repr(_normalized(event, number))
-            if due[text] > 0 and type(event).__name__ not in ALSO_WRITTEN[role_name]:
+            if due[text] > 0 and type(event).__name__ not in ALSO_WRITTEN.get(role_name, ()):
                 words = f"{type(event).__name__} at {place} of {source.name} was read, but has no copy"
                 role.report(results[0][0] if results else 0, event, "quotes", words)
                 due[text] -= 1

@@ -29,6 +29,7 @@ from poolbook.domain.state.state import State
 
 from ..golden.make import GOLDEN
 from ..golden.test_golden import POOLS
+from ..peers.simulated import SimulatedPool
 
 
 @pytest.fixture(autouse=True)
@@ -82,6 +83,19 @@ def content(state: State) -> dict[str, Any]:
 def test_the_snapshot_of_a_closed_pool_is_the_state_that_its_log_folds_to(log: Path) -> None:
     assert state_in(log).position > 20
     assert content(state_in(log)) == content(folded(log))
+
+
+def test_the_states_of_separate_roles_survive_a_snapshot() -> None:
+    roles = SimulatedPool(execution_points=2)
+    roles.submit(3, Args='"100"', JobLeaseDuration="60")
+    roles.advance(30)
+    roles.isolate("execution-point/ep1")
+    roles.advance(40)
+    assert roles.ap().state.disconnected
+    for node in roles.nodes.values():
+        state = unpickle_state(pickle_state(node.state))
+        assert isinstance(state, State)
+        assert content(state) == content(node.state)
 
 
 def act(pool: Pool, command: str, number: int) -> None:

@@ -342,6 +342,7 @@ def test_every_kind_of_event_has_a_line() -> None:
         "granted",
         "rejected",
         "commanded",
+        "notified",
         "disconnected",
         "reconnected",
         "sent",

@@ -52,7 +52,7 @@ def test_the_logs_of_a_pool_agree() -> None:
     assert findings(copied()) == []
 
 
-@pytest.mark.parametrize("seed", [2, 5])
+@pytest.mark.parametrize("seed", [2, 3])
 def test_the_logs_agree_after_failures_of_machines_and_networks(seed: int) -> None:
     story = Story(seed)
     story.run()
