@@ -78,20 +78,21 @@ class RecordedPool:
         role = _ROLES[machine.name[:2]]
         if role == "manager":
             command = ["serve", "-role", role, "-listen", "0.0.0.0:9618", "-dialect", "htcondor-25", *options]
+        elif machine.name in self._daemons:
+            command = ["join", *options]
         else:
-            command = ["join", URL, self._token(machine), "-role", role, *options]
-        if role == "access-point":
+            command = ["join", URL, self._token(), "-role", role, *options]
+        if role != "manager":
             command.append("-users")
         self._daemons[machine.name] = machine.start([POOLBOOK, *command])
 
-    def _token(self, machine: Machine) -> str:
-        """Return the token that a machine joins with. The manager creates it when the machine first starts."""
-        path = machine.home("pool") / "token"
-        if not path.exists():
-            manager = self.network.machines["cm1"]
-            wait_until(lambda: bool(self._run(manager, "status", "-total", check=False)), self._texts)
-            path.write_text(self._run(manager, "token", "create", "-identity", "condor@poola.example").strip())
-        return path.read_text()
+    def _token(self) -> str:
+        """Return a token with which a role joins."""
+        self._wait_until_serving(self.network.machines["cm1"])
+        return self._run(self.network.machines["cm1"], "token", "create", "-identity", "condor@poola.example").strip()
+
+    def _wait_until_serving(self, machine: Machine) -> None:
+        wait_until(lambda: "serving" in self._daemons[machine.name].text(), self._texts)
 
     def submit(self, machine: Machine, text: str) -> None:
         """Submit a recorded submit file as its user."""
@@ -107,7 +108,7 @@ class RecordedPool:
             sleep = f'sleep "$(awk "BEGIN {{ print $1 * {SCALE} }}")"'
             (home / "work.sh").write_text(program.replace("sleep $1", sleep))
             (home / "work.sh").chmod(0o755)
-        wait_until(lambda: "serving" in self._daemons[machine.name].text(), self._texts)
+        self._wait_until_serving(machine)
         self._run(machine, "submit", name, user=user)
 
     def _run(self, machine: Machine, *command: str, check: bool = True, user: str = "") -> str:
