@@ -126,7 +126,9 @@ class RecordedPool:
         wait_until(lambda: self._statuses(machine).count("2") == int(text.split()[0]), self._texts)
 
     def _wait_for_empty_queue(self, machine: Machine, _: str) -> None:
-        wait_until(lambda: not self._statuses(machine), self._texts)
+        """Wait until all jobs have left the queue. A held job would never leave it."""
+        wait_until(lambda: set(self._statuses(machine)) <= {"5"}, self._texts)
+        assert not self._statuses(machine), self._run(machine, "q", "-allusers", "-hold")
 
     def _statuses(self, machine: Machine) -> list[str]:
         """Return the JobStatus of each job in the queue."""
