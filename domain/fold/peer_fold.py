@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import events as e
 from ..names import JobId
-from ..state.peers import ACCESS_POINT, FollowedPeer, Outbox, role_of
+from ..state.peers import ACCESS_POINT, EXECUTION_POINT, FollowedPeer, Outbox, role_of
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager
 from .claim_fold import unassign_slot
 from .matches import end_match
@@ -128,8 +128,17 @@ def _fold_match_taken(state: Manager, event: e.MatchTaken) -> None:
         job = JobId.parse(event.job)
         end_match(state.matches, event.slot, job)
         unassign_slot(state, event.slot, job)
+    _fold_end_of_match(state, event)
+
+
+def _fold_end_of_match(state: Manager, event: e.MatchTaken | e.MatchVoided) -> None:
+    """At a manager with a separate log, a slot may be free again, and a job may have to be matched again."""
+    if EXECUTION_POINT not in state.roles:
+        state.slot_changes.append(event.slot)
+        state.slot_change_position = state.position
 
 
 AT_MANAGER: dict[type[e.Event], Callable[[Manager, Any], None]] = {
     e.MatchTaken: _fold_match_taken,
+    e.MatchVoided: _fold_end_of_match,
 }

@@ -86,6 +86,8 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: i
     if slot is not None and draft.now >= stimulus.asked + lease_time(slot, event.ad):
         reason = "the job arrived after its lease"
         kill_claim(draft, slot, "lease_over")
+    elif slot is not None and _is_released(stimulus, event.claim):
+        reason = "the access point has released the claim since"
     elif slot is not None:
         job = f"{event.cluster}.{event.proc}"
         try:
@@ -97,6 +99,18 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: i
             reason = str(refusal)
             release_claim(draft, s.ReleaseClaim(draft.stimulus, slot.name))
     draft.emit(e.ClaimRejected(*draft.header("claim_failed"), event.slot, event.claim, stimulus.peer, reason))
+
+
+def _is_released(stimulus: s.Follow, claim: str) -> bool:
+    """Return True if one of the entries releases a claim. Its job, which the access point may have started elsewhere,
+    must not start even for a moment."""
+    commands = (
+        (event.claim, event.command)
+        for entry in stimulus.entries
+        for event in entry.events
+        if isinstance(event, e.ClaimCommanded)
+    )
+    return (claim, "release") in commands
 
 
 def deactivate_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int, event: e.JobSignalled) -> None:
