@@ -38,11 +38,10 @@ def copy_job_event(draft: Draft[State], stimulus: Follow, position: int, event: 
     event = replace(event, at=draft.now, stimulus=draft.stimulus, cluster=cluster)
     if isinstance(event, e.ClusterSubmitted):
         event = replace(event, factor=first_factor(draft.state, event.submitter))
-    if isinstance(event, e.JobsTransitioned) and event.row == "activate":
-        job = JobId(cluster, event.procs[0][0])
-        slot = draft.state.assigned_slots.get(job)
-        if slot is not None:
-            draft.emit(e.MatchTaken(*draft.header("claimed"), slot, str(job)))
+    if isinstance(event, e.JobsTransitioned) and event.source == "Idle":
+        for job, slot in [*draft.state.assigned_slots.items()]:
+            if job[0] == cluster and any(first <= job[1] <= last for first, last in event.procs):
+                draft.emit(e.MatchTaken(*draft.header("claimed"), slot, str(JobId(*job))))
     draft.emit(event)
 
 
@@ -50,8 +49,9 @@ def void_match(draft: Draft[State], stimulus: Follow, position: int, event: e.Ma
     """End a match that the access point does not use. If the execution point did not answer, its slots are not matched
     until it is heard again."""
     job = numbered(event.job, draft.state.peers.followed[stimulus.peer].number)
-    if job in draft.state.slot_matches.get(event.slot, ()):
-        draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, job=job))
+    slot = draft.state.assigned_slots.get(JobId.parse(job))
+    if slot is not None:
+        draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, slot=slot, job=job))
     if event.cause == UNHEARD:
         _expire(draft, SlotName.parse(event.slot).machine, expired=True)
 

@@ -13,6 +13,7 @@ from .. import events as e
 from ..classad import ClassAd
 from ..decide.delivery import receive, receiver_of
 from ..decision.draft import Draft
+from ..names import JobId
 from ..ports import messages as m
 from ..ports import stimuli as s
 from ..state.records import provided_attributes
@@ -107,13 +108,16 @@ def command(draft: Draft[State], slot: str, name: str) -> bool:
 
 
 def end_claim(draft: Draft[State], name: str, cause: str) -> None:
-    """Record that a claim of this access point has ended. Its slot is no longer shown."""
-    slot = draft.state.slots[name]
+    """Record that a claim of this access point has ended. Its slot is no longer shown. If the job for which it was made
+    has not started, its match is void."""
+    slot, job = draft.state.slots[name], draft.state.ready_claims.get(name)
     claim = slot.claim
     if claim is not None:
         usage = (draft.now - claim.since) * claim.weight
         draft.emit(e.ClaimEnded(*draft.header(cause), name, claim.id, claim.submitter, usage, claim.negotiator))
     draft.emit(e.SlotDestroyed(*draft.header(cause), name))
+    if job is not None:
+        draft.emit(e.MatchVoided(*draft.header("claim_failed"), name, str(JobId(*job))))
 
 
 def give_up(draft: Draft[State], slots: tuple[str, ...], cause: str) -> None:
