@@ -312,7 +312,7 @@ class VirtualWorld(World):
             key = heapq.heappop(self._agenda)[2]
             run = self._runs.pop(key)
             self._set_load(run, 0.0)
-            is_expired = 0 < run.deadline <= self.clock and not (run.running and run.since + run.left <= self.clock)
+            is_expired = 0 < run.deadline <= self.clock and not (run.running and run.since + run.left <= run.deadline)
             if run.transfers and run.killed_by is None and not run.behaviour.lost and not is_expired:
                 stimuli.append(self._transfer_stimulus(key, "output"))
             stimuli += run.ends or [self._expiry(key) if is_expired else self._end(key, run)]

@@ -78,8 +78,6 @@ def _serve_manager(arguments: Arguments, url: str) -> int:
         from ..https.manager import BROKER_PORT
         from ..https.service import Address, HttpsService
     dialect = arguments.value("dialect", HTCONDOR_25.name)
-    if dialect != HTCONDOR_25.name:
-        raise UsageError(f"-dialect {dialect}: roles with separate logs follow the rules of {HTCONDOR_25.name}")
     try:
         address = Address.parse(listen)
     except ValueError as error:

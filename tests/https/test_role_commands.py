@@ -97,7 +97,6 @@ def test_errors_name_the_problem_and_the_fix(tmp_path: Path) -> None:
                 2,
                 "-nats and -credentials belong together",
             ),
-            ("serve -role manager -listen ADDRESS -dialect manual -log n.db", 2, "follow the rules of htcondor-25"),
             (
                 "serve -role startd -log n.db",
                 2,
