@@ -25,6 +25,7 @@ from ..schedd.local_jobs import next_evaluation
 from ..schedd.policy_times import PolicyPasses
 from ..schedd.sleeping_jobs import SleepingJobs
 from ..startd.evaluation_schedule import EvaluationSchedule
+from ..state.peers import EXECUTION_POINT
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State, acts_as
 from .timers import next_timer
 
@@ -76,7 +77,7 @@ def next_deadline(moment: Moment[Any]) -> int | None:
     if acts_as(state, ExecutionPoint):
         deadlines.append(agendas.get(EvaluationSchedule).next_evaluation(moment))
     if acts_as(state, Manager) and moment.matching:
-        deadlines += [agendas.get(CycleSchedules).next_due(state, now), next_poll(state)]
+        deadlines += [agendas.get(CycleSchedules).next_due(state, now), _next_poll(state)]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
@@ -187,8 +188,13 @@ def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
     return sleeping
 
 
+def _next_poll(state: Manager) -> int | None:
+    """Return when the machines are next polled for defragmentation. Those of roles with separate logs are not."""
+    return next_poll(state) if EXECUTION_POINT in state.roles else None
+
+
 def _poll_is_due(state: Manager, now: int) -> bool:
-    poll = next_poll(state)
+    poll = _next_poll(state)
     return poll is not None and poll <= now
 
 
