@@ -33,6 +33,9 @@ def copy_slot_event(draft: Draft[State], stimulus: Follow, position: int, event:
 
 def copy_job_event(draft: Draft[State], stimulus: Follow, position: int, event: Any) -> None:
     """Copy an event about jobs. The cluster's number contains the access point's, since each counts from 1."""
+    if not 0 < event.cluster < JOBS_PER_ACCESS_POINT:
+        reject(draft, stimulus, f"it sent an event about cluster {event.cluster}, a number that no access point has")
+        return
     number = draft.state.peers.followed[stimulus.peer].number
     cluster = event.cluster + number * JOBS_PER_ACCESS_POINT
     event = replace(event, at=draft.now, stimulus=draft.stimulus, cluster=cluster)

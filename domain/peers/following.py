@@ -15,7 +15,7 @@ from ..decision.draft import Draft
 from ..ports.stimuli import Follow, OutboxEntry
 from ..state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, role_of
 from ..state.state import LogState
-from .sent_forms import next_digest
+from .sent_forms import FORMS, next_digest
 
 _AT_END: Final = Rules({Follow: "peers.at_access_point.end_runs_without_claim"})
 Rule = Callable[[Draft[Any], Follow, int, Any], None]
@@ -41,7 +41,9 @@ RULES: Final[Mapping[tuple[str, str], Rules]] = {
     }),
     (MANAGER, ACCESS_POINT): Rules({e.CycleHeld: "peers.at_access_point.accept_matches"}),
     (MANAGER, EXECUTION_POINT): Rules({e.MatchNotified: "peers.at_execution_point.notify_match"}),
-    (EXECUTION_POINT, MANAGER): Rules(dict.fromkeys(e.TOPICS.values(), "peers.at_manager.copy_slot_event")),
+    (EXECUTION_POINT, MANAGER): Rules(
+        dict.fromkeys(FORMS[EXECUTION_POINT, MANAGER], "peers.at_manager.copy_slot_event")
+    ),
     (ACCESS_POINT, MANAGER): Rules({
         e.MatchVoided: "peers.at_manager.void_match",
         **dict.fromkeys(

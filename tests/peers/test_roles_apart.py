@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from poolbook.domain import events as e
+from poolbook.domain.peers.sent_forms import next_digest
+from poolbook.domain.ports import stimuli as s
 
 from .simulated import SimulatedPool
 
@@ -173,3 +175,26 @@ def test_a_forked_log_is_named() -> None:
     pool.advance(60)
     (reason,) = {event.reason for event in of_kind(pool, "manager", e.PeerRejected)}
     assert reason == "entry 4 of its outbox differs from the entry that was read before: its log is forked"
+
+
+FOREIGN = [
+    (EP, e.SlotDestroyed(0, "merged", "x", "slot1@ep2"), "execution-point/ep2, which is another execution point"),
+    (EP, e.PrioritiesUpdated(0, "accounted", "x", {"alice@example.org": 0.5}), "PrioritiesUpdated"),
+    (AP, e.JobsTransitioned(0, "user_hold", "x", 2_000_000_001, ((0, 0),), "hold", "Idle", "Held", {}), "2000000001"),
+]
+
+
+@pytest.mark.parametrize(("peer", "event", "reason"), FOREIGN)
+def test_the_manager_rejects_events_about_what_is_not_the_peers_own(peer: str, event: e.Event, reason: str) -> None:
+    pool = SimulatedPool(access_points=2, execution_points=2)
+    for number in (1, 2):
+        pool.submit(ap=number, Args='"1000"')
+    pool.advance(5)
+    known = pool.manager.state.peers.followed[peer]
+    version, positions = known.version + 1, (99,)
+    digest = next_digest(known.digest, version, positions, (event,))
+    entry = s.OutboxEntry(version, digest, positions, (event,))
+    base = known.version, known.digest
+    pool.manager.ask(s.Follow(pool.id(), peer, known.log, known.epoch, base, version, (entry,)))
+    (rejection,) = of_kind(pool, "manager", e.PeerRejected)
+    assert reason in rejection.reason
