@@ -35,6 +35,9 @@ SIGN_OF_LIFE: Final = 20 * SECOND  #: how often a role hints to its manager, and
 UNANSWERED: Final = 30 * SECOND
 """How long an access point waits for an answer to a claim request if the execution point is silent; HTCondor's default
 for connecting to a startd that does not answer is 20 s."""
+AFTER_DEADLINE: Final = SECOND
+"""How long after the deadline of its job, which the supervisor holds, a claim ends: as in HTCondor, the job ends
+first. It is shorter than `margin`."""
 _LIFETIME: Final = "CLASSAD_LIFETIME"
 _LARGEST_PAGES: Final = 64_000_000  #: bytes of pages that are collected before they are decided
 
@@ -92,6 +95,7 @@ class Links:
     """The last page sent to each peer in several parts: where it begins, and its contents."""
     _silent: set[str] = field(factory=set)
     _signed_at: int = 0
+    _has_begun: bool = False
 
     def __attrs_post_init__(self) -> None:
         now = self.clock()
@@ -156,7 +160,8 @@ class Links:
 
     def receive(self) -> list[s.Stimulus]:
         """Handle the datagrams that have arrived and what is due. Return the stimuli to decide."""
-        stimuli: list[s.Stimulus] = []
+        stimuli: list[s.Stimulus] = [] if self._has_begun else [*self._begin()]
+        self._has_begun = True
         for peer, data in self.carrier.receive():
             try:
                 datagram = DECODE(data)
@@ -187,6 +192,16 @@ class Links:
             if MANAGER in self._links:
                 self._send_hint(MANAGER)
         return stimuli
+
+    def _begin(self) -> Iterator[s.Stimulus]:
+        """Return what follows from a restart: the running jobs of an access point are disconnected until their
+        execution points read its outbox."""
+        for peer in self._links:
+            slots = [slot for slot, _ in self._leases(peer) if slot.activation is not None]
+            if role_of(self.name) == ACCESS_POINT and slots:
+                until = self.log_time() + max(lease_time(slot) + margin(lease_time(slot)) for slot in slots)
+                names = tuple(slot.name for slot in slots)
+                yield s.ExecutionPointSilent(self.new_id("lease"), names, until, "writer")
 
     def _link(self, peer: str) -> _Link:
         link = self._links.get(peer)
@@ -300,7 +315,7 @@ class Links:
             elif slot.claim is not None and not slot.claim.lease_end:
                 yield slot, link.asked + lease // 2, False
             elif slot.claim is not None and slot.state == "Claimed" and slot.claim.lease_end > self.log_time():
-                yield slot, link.asked + lease, True  # in case the log's clock is set back
+                yield slot, link.asked + lease + AFTER_DEADLINE, True  # in case the log's clock is set back
 
     def _next_lease_event(self, peer: str, link: _Link) -> int | None:
         instants = [at for _, at, _ in self._lease_times(peer, link)]
@@ -343,7 +358,7 @@ class Links:
                 continue
             lease = lease_time(slot)
             if not is_holder:  # the rule adds the lease to the time at which the holder was heard
-                until = log_now if is_over else log_now - (now - link.asked) + lease
+                until = log_now if is_over else log_now - (now - link.asked) + lease + AFTER_DEADLINE
                 heard = until - lease_of_claim(slot) * SECOND
                 yield s.HolderSilent(self.new_id("lease"), slot.name, heard)
             elif is_over:

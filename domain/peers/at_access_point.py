@@ -15,7 +15,6 @@ from ..ports import stimuli as s
 from ..ports.messages import JobPaused
 from ..ports.run_reports import decode_report
 from ..schedd.claims import job_paused
-from ..schedd.job_processes import end_run
 from ..state.job_ad import vacate_reason
 from ..state.peers import peer_of_slot
 from ..state.records import Activation
@@ -152,6 +151,8 @@ def decide_report(draft: Draft[State], stimulus: s.Follow, position: int, event:
     if isinstance(report, s.ActivationEnded) and run.next_signal:
         # The execution point's own signal, which is read late, preceded the end.
         report = replace(report, at=max(report.at, run.first_signalled))
+    if isinstance(report, s.ActivationEnded) and report.lost and run.executing:
+        elsewhere.disconnect(draft, run, draft.now)
     _RULES[type(report)](draft, report)
 
 
@@ -167,7 +168,7 @@ def end_runs_without_claim(draft: Draft[State]) -> None:
         return
     for run in [run for run in state.activations.values() if run.slot not in state.slots]:
         if not state.clusters[run.cluster].is_local:
-            end_run(draft, s.ActivationEnded(draft.stimulus, run.key, draft.now, lost=True))
+            elsewhere.end_lost_run(draft, run)
 
 
 # Leases
@@ -176,8 +177,7 @@ def end_runs_without_claim(draft: Draft[State]) -> None:
 def disconnect(draft: Draft[State], stimulus: s.ExecutionPointSilent) -> None:
     """Record that the execution point of running jobs is silent."""
     for run in _runs_on(draft, stimulus.slots):
-        if run.key not in draft.state.disconnected:
-            draft.emit(e.JobDisconnected(*draft.header("unheard"), run.cluster, run.proc, stimulus.until))
+        elsewhere.disconnect(draft, run, stimulus.until, stimulus.cause)
 
 
 def reconnect(draft: Draft[State], stimulus: s.ExecutionPointHeard) -> None:

@@ -16,7 +16,7 @@ from ..decision.draft import Draft
 from ..names import JobId
 from ..ports import messages as m
 from ..ports import stimuli as s
-from ..state.records import provided_attributes
+from ..state.records import Activation, provided_attributes
 from ..state.state import AccessPoint, State, acts_as
 from .outboxes import send_events
 
@@ -120,18 +120,31 @@ def end_claim(draft: Draft[State], name: str, cause: str) -> None:
         draft.emit(e.MatchVoided(*draft.header("claim_failed"), name, str(JobId(*job))))
 
 
+def disconnect(draft: Draft[State], run: Activation, until: int, cause: str = "unheard") -> None:
+    """Record that the execution point of a running job is silent, unless that is recorded already."""
+    if run.key not in draft.state.disconnected:
+        draft.emit(e.JobDisconnected(*draft.header(cause), run.cluster, run.proc, until))
+
+
+def end_lost_run(draft: Draft[State], run: Activation) -> None:
+    """End a run about which its execution point knows nothing any more. As in HTCondor, it is disconnected first."""
+    from ..schedd.job_processes import end_run
+
+    if run.executing:
+        disconnect(draft, run, draft.now)
+    end_run(draft, s.ActivationEnded(draft.stimulus, run.key, draft.now, lost=True))
+
+
 def give_up(draft: Draft[State], slots: tuple[str, ...], cause: str) -> None:
     """End this access point's claims on these slots without an answer from the execution point, and let their jobs run
     elsewhere."""
-    from ..schedd.job_processes import end_run
-
     for name in slots:
         command(draft, name, "release")
         if name in draft.state.slots:
             end_claim(draft, name, cause)
         for run in [run for run in draft.state.activations.values() if run.slot == name]:
             if not draft.state.clusters[run.cluster].is_local:
-                end_run(draft, s.ActivationEnded(draft.stimulus, run.key, draft.now, lost=True))
+                end_lost_run(draft, run)
 
 
 def _vacate(draft: Draft[State], message: m.VacateClaim) -> bool:

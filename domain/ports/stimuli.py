@@ -495,6 +495,7 @@ class ExecutionPointSilent(Stimulus, frozen=True):
 
     slots: tuple[str, ...]
     until: int  #: when the leases of the claims expire, in microseconds
+    cause: str = "unheard"  #: or ``writer``: this access point was restarted
 
 
 class ExecutionPointHeard(Stimulus, frozen=True):

@@ -181,12 +181,12 @@ def remote_error(slot: str, message: str, code: int, subcode: int) -> str:
     return f"Error from starter on {slot}:\n{lines}\tCode {code} Subcode {subcode}\n"
 
 
-def disconnected(slot: str, host: str) -> str:
-    """Return the text of event 022."""
-    return (
-        "Job disconnected, attempting to reconnect\n    Socket between submit and execute hosts closed unexpectedly\n"
-        f"    Trying to reconnect to {slot} {host}\n"
-    )
+def disconnected(slot: str, host: str, is_restart: bool) -> str:
+    """Return the text of event 022. ``is_restart``: the access point was restarted."""
+    reason = "Local schedd and job shadow died, schedd now running again"
+    if not is_restart:
+        reason = "Socket between submit and execute hosts closed unexpectedly"
+    return f"Job disconnected, attempting to reconnect\n    {reason}\n    Trying to reconnect to {slot} {host}\n"
 
 
 def reconnected(slot: str, host: str) -> str:

@@ -326,7 +326,9 @@ class UserLogs:
     def on_disconnected(self, event: e.JobDisconnected) -> Iterator[Entry]:
         run = self._current_run(event)
         if run is not None:
-            yield self._entry(event, DISCONNECTED, event_text.disconnected(run.place.slot, run.host))
+            yield self._entry(
+                event, DISCONNECTED, event_text.disconnected(run.place.slot, run.host, event.cause == "writer")
+            )
 
     def on_reconnected(self, event: e.JobReconnected) -> Iterator[Entry]:
         run = self._current_run(event)
