@@ -17,7 +17,7 @@ from attrs import define, field
 from poolbook.adapters.fabric.links import Links
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.events import Event, WriterBegan
+from poolbook.domain.events import Event, JobExited, WriterBegan
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import EventStore
 from poolbook.domain.ports.world import ClientLaunch, Launch
@@ -198,9 +198,19 @@ class Node:
             lambda: EPOCH + self.network.now, self.engine.now, self.engine.id, self.engine.renew_deadlines,
         )  # fmt: skip
         self.engine.deadline_of = self.links.deadline_of
+        self.engine.subscribe(self._check_given_up)
         self.is_up, self._due = True, None
         self.engine.recover()
         self.links.hint()
+
+    def _check_given_up(self, first: int, events: Sequence[Event]) -> None:
+        """Check that the processes of jobs have ended before their access point gives them up."""
+        for event in events:
+            if isinstance(event, JobExited) and event.cause == "lease_over":
+                job = f"{self.name.partition('/')[2]} {event.cluster}.{event.proc}"
+                world, key = self.running.get(job, (None, ""))
+                if world is not None and world.has_process(key, EPOCH + self.network.now):
+                    raise TwiceRunning(f"{job} is given up, but still runs on {world.name}")
 
     def stop(self) -> None:
         """Kill the role's process. Its jobs continue."""
