@@ -94,6 +94,9 @@ class Links:
     _pages: dict[str, tuple[int, bytes]] = field(factory=dict)
     """The last page sent to each peer in several parts: where it begins, and its contents."""
     _silent: set[str] = field(factory=set)
+    _slots_of: dict[str, list[Slot]] = field(factory=dict)  #: the claimed slots, by peer
+    _grouped_in: State | None = None  #: the state in which they were grouped, which a failed append replaces
+    _grouped_at: int = 0  #: the log position at which they were grouped
     _signed_at: int = 0
     _has_begun: bool = False
 
@@ -289,12 +292,16 @@ class Links:
 
     def _leases(self, peer: str) -> Iterator[tuple[Slot, int]]:
         """Yield the slots that have a claim between this role and a peer, with the claims' leases."""
-        if {role_of(self.name), role_of(peer)} != {ACCESS_POINT, EXECUTION_POINT}:
+        state, role = self.state(), role_of(self.name)
+        if {role, role_of(peer)} != {ACCESS_POINT, EXECUTION_POINT}:
             return
-        is_holder = role_of(self.name) == ACCESS_POINT
-        for slot in self.state().slots.values():
-            if slot.claim is not None and (peer_of_slot(slot.name) if is_holder else slot.claim.holder) == peer:
-                yield slot, lease_time(slot)
+        if self._grouped_in is not state or self._grouped_at != state.position:
+            self._grouped_in, self._grouped_at, self._slots_of = state, state.position, {}
+            for slot in state.slots.values():
+                if slot.claim is not None:
+                    other = peer_of_slot(slot.name) if role == ACCESS_POINT else slot.claim.holder
+                    self._slots_of.setdefault(other, []).append(slot)
+        yield from ((slot, lease_time(slot)) for slot in self._slots_of.get(peer, ()))
 
     def _shortest_lease(self, peer: str) -> int | None:
         if (role_of(self.name), role_of(peer)) != (EXECUTION_POINT, ACCESS_POINT):
