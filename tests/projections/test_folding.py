@@ -78,7 +78,8 @@ def comparable(slot: Slot) -> Slot:
     activation = slot.activation
     if activation is not None:
         ends = {"stop_signal": "", "last_signalled": 0, "next_signal": 0, "soft_signal": ""}
-        activation = replace(activation, **ends, reports={}, measured=())
+        ad = {} if activation.remote_key else activation.ad
+        activation = replace(activation, **ends, reports={}, measured=(), ad=ad)
     claim = None if slot.claim is None else replace(slot.claim, lease_end=0)
     return replace(slot, activation=activation, claim=claim)
 

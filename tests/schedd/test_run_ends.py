@@ -111,13 +111,14 @@ def test_a_job_cools_down_after_every_run_that_another_is_to_follow(
 
 
 def test_the_cases_have_every_outcome_and_cause_that_an_end_may_have() -> None:
-    """The closed list of the validator; a missed deferral is in tests/schedd/test_deferral.py."""
+    """The closed list of the validator; a missed deferral is in tests/schedd/test_deferral.py, and a lost execution
+    point in tests/peers/."""
     outcomes = set()
     for _, does, ad, *_ in ENDS:
         for event in pool_after_end(does, ad, "600").events():
             if isinstance(event, e.JobExited):
                 outcomes.add((event.outcome, event.cause))
-    assert outcomes == OUTCOMES.keys() - {("evicted", "deferral_missed")}
+    assert outcomes == OUTCOMES.keys() - {("evicted", "deferral_missed"), ("lost", "lease_over")}
 
 
 def test_the_cool_down_expression_sees_the_eviction_counted() -> None:
