@@ -197,7 +197,7 @@ class Links:
         return stimuli
 
     def _begin(self) -> Iterator[s.Stimulus]:
-        """Return what follows from a restart: the running jobs of an access point are disconnected until their
+        """Return the stimuli after a restart: the running jobs of an access point are disconnected until their
         execution points read its outbox."""
         for peer in self._links:
             slots = [slot for slot, _ in self._leases(peer) if slot.activation is not None]
