@@ -39,20 +39,21 @@ AFTER_DEADLINE: Final = SECOND
 """How long after the deadline of its job, which the supervisor holds, a claim ends: as in HTCondor, the job ends
 first. It is shorter than `margin`."""
 _LIFETIME: Final = "CLASSAD_LIFETIME"
+_MOST_ASKED: Final = 100  #: the requests of which a late answer is still accepted
 _LARGEST_PAGES: Final = 64_000_000  #: bytes of pages that are collected before they are decided
 
 
 @define
 class _Reading:
-    """A request to a peer that is not answered yet."""
+    """A page that a peer was asked for."""
 
-    number: int
     after: int
-    asked: int
-    retry: int  #: when it is repeated
+    retry: int = 0  #: when it is asked for again
     pause: int = FIRST_RETRY
+    asked: dict[int, int] = field(factory=dict)  #: when it was asked for, by the number of the request
     parts: dict[int, bytes] = field(factory=dict)
-    check: int = 0
+    check: int = 0  #: of the page that the parts belong to
+    as_of: int = 0  #: the earliest time at which a request was sent that one of the parts answers
 
 
 @define
@@ -142,22 +143,26 @@ class Links:
         self.carrier.send(peer, ENCODE(datagram))
 
     def _ask(self, peer: str, link: _Link, now: int) -> None:
-        """Ask for the next page, or again for the missing parts of the current one. A request that is repeated from the
-        beginning has a new number: a late answer to the earlier one must not count as an answer to this one."""
+        """Ask for the next page, or again for the missing parts of the current one. Each request from the beginning has
+        a number, since a late answer to an earlier one renews leases only as of that request."""
         reading = link.reading
-        lease = self._shortest_lease(peer)
-        longest = LAST_RETRY if lease is None else min(LAST_RETRY, lease // (2 * _RENEWALS))
-        pause = min(FIRST_RETRY if reading is None else reading.pause * 2, longest)
-        if reading is None or not reading.parts:
+        if reading is None:
             followed = self.state().peers.followed.get(peer)
             after = 0 if followed is None else followed.version
             if link.collected and link.collected[-1].entries:
                 after = link.collected[-1].entries[-1].version
+            reading = link.reading = _Reading(after, pause=FIRST_RETRY // 2)
+        lease = self._shortest_lease(peer)
+        longest = LAST_RETRY if lease is None else min(LAST_RETRY, lease // (2 * _RENEWALS))
+        reading.pause = min(reading.pause * 2, longest)
+        reading.retry = now + reading.pause
+        if not reading.parts:
             self._numbers += 1
-            reading = link.reading = _Reading(self._numbers, after, now, now + pause, pause)
-        reading.pause, reading.retry = pause, now + pause
+            reading.asked[self._numbers] = now
+            if len(reading.asked) > _MOST_ASKED:
+                del reading.asked[min(reading.asked)]
         missing = next(part for part in range(len(reading.parts) + 1) if part not in reading.parts)
-        self._send(peer, Read(reading.number, reading.after, missing))
+        self._send(peer, Read(max(reading.asked), reading.after, missing))
 
     # Receiving
 
@@ -237,12 +242,14 @@ class Links:
 
     def _take_part(self, peer: str, link: _Link, page: Page) -> Iterator[s.Stimulus]:
         reading = link.reading
-        if reading is None or reading.number != page.number:
+        if reading is None or page.number not in reading.asked:
             return
-        if reading.check != page.check:
+        asked = reading.asked[page.number]
+        if reading.check != page.check or not reading.parts:
             reading.parts.clear()
-            reading.check = page.check
+            reading.check, reading.as_of = page.check, asked
         reading.parts[page.part] = page.data
+        reading.as_of = min(reading.as_of, asked)
         if len(reading.parts) < page.parts:
             reading.pause = FIRST_RETRY
             self._ask(peer, link, self.clock())
@@ -258,7 +265,7 @@ class Links:
             self.file_access |= {(peer, run): contents.files for run in contents.files.keys}
         link.size += len(data)
         if contents.is_complete or link.size > _LARGEST_PAGES or not contents.entries:
-            yield from self._follow(peer, link, reading.asked, contents.is_complete)
+            yield from self._follow(peer, link, reading.as_of, contents.is_complete)
         else:
             link.is_read = False
 

@@ -14,14 +14,15 @@ from poolbook.domain.fold.evolve import fold
 from ..domain.test_two_processes import parts
 from .simulated import Node, SimulatedPool
 
-LEASE = 60
+LEASE, HURRIED_LEASE = 60, 20
 STEPS = 12
 
 
 class Story:
-    """A story from a seed. ``told`` has what happened, in order."""
+    """A story from a seed. ``lines`` has what happened, in order. A ``hurried`` one has short leases and slow answers,
+    so that faults of leases show soon."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, hurried: bool = False) -> None:
         self.random = Random(seed)
         choose = self.random.choice
         self.pool = SimulatedPool(
@@ -38,6 +39,9 @@ class Story:
         network.loss = self.random.choice((0.0, 0.0, 0.05, 0.3))
         network.duplication = self.random.choice((0.0, 0.2))
         network.delay = self.random.choice(((200, 2_000), (1_000, 500_000), (1_000, 5_000_000)))
+        self.lease = LEASE
+        if hurried:
+            self.lease, network.loss, network.delay = HURRIED_LEASE, 0.0, (1_000, 6_000_000)
         self.note(f"loss {network.loss}, duplication {network.duplication}, delay {network.delay}")
 
     def note(self, text: str) -> None:
@@ -56,7 +60,7 @@ class Story:
             return
         count, seconds = self.random.randint(1, 4), self.random.choice((1, 10, 60, 200))
         self.note(f"ap{ap}: {count} jobs of {seconds} s")
-        self.pool.submit(count, ap, JobLeaseDuration=str(LEASE), Args=f'"{seconds}"')
+        self.pool.submit(count, ap, JobLeaseDuration=str(self.lease), Args=f'"{seconds}"')
         self.jobs[f"access-point/ap{ap}"] += count
 
     def fail(self) -> None:
@@ -140,9 +144,9 @@ def _queue(node: Node) -> list[tuple[int, list[str]]]:
     ]
 
 
-def failure_of(seed: int) -> str:
+def failure_of(seed: int, hurried: bool = False) -> str:
     """Run the story of a seed. Return why it failed, with the story; empty if it did not."""
-    story = Story(seed)
+    story = Story(seed, hurried)
     try:
         story.run()
     except (Exception, pytest.fail.Exception) as error:
