@@ -215,7 +215,7 @@ def test_a_log_whose_jobs_may_run_elsewhere_is_not_served_here_unless_they_are_k
     folder.write("job.sub", LONG.format("773", 1))
     with folder.served("-slots", "1") as server:
         folder.call("submit", "job.sub")
-        folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "2\n")
+        folder.wait_for(lambda: living("sleep 773") == 1)
         server.send_signal(signal.SIGKILL)
         server.wait()
         elsewhere = Folder(folder.path / "elsewhere")
