@@ -64,7 +64,9 @@ class Story:
         self.jobs[f"access-point/ap{ap}"] += count
 
     def fail(self) -> None:
-        choice = self.random.choice(("submit", "submit", "stop", "start", "power", "cut", "one way", "heal", "remove"))
+        choice = self.random.choice(
+            ("submit", "submit", "stop", "start", "restart", "power", "cut", "one way", "heal", "remove")
+        )
         names = [*self.pool.nodes]
         name = self.random.choice(names)
         node = self.pool.nodes[name]
@@ -75,6 +77,10 @@ class Story:
             node.stop()
         elif choice == "start" and not node.is_up:
             self.note(f"{name} starts")
+            node.start()
+        elif choice == "restart" and node.is_up:
+            self.note(f"{name} is killed and starts again")
+            node.stop()
             node.start()
         elif choice == "power":
             self.note(f"{name} loses power")
