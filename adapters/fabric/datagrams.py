@@ -42,7 +42,7 @@ class Read(Struct, frozen=True, tag=True):
 
 
 class Page(Struct, frozen=True, tag=True):
-    """A part of the answer to a `Read`: a piece of the encoded contents (`_Contents`)."""
+    """A part of the answer to a `Read`: a piece of the encoded contents (`PageContents`)."""
 
     number: int
     part: int
@@ -135,10 +135,8 @@ def _entries(log: EventStore, state: LogState, peer: str, outbox: Outbox, after:
         sent = _event_at(log, position)
         positions: tuple[int, ...] = sent.positions  # type: ignore[attr-defined]
         between = dict(log.read(positions[0] - 1, positions[-1] - positions[0] + 1))
-        forms_sent = [(each, forms[type(between[each])](between[each], number)) for each in positions]
-        events = tuple(
-            (topic, fields) for _, form in forms_sent if form is not None for topic, fields in [encoded(form)]
-        )
+        sent_forms = [forms[type(between[each])](between[each], number) for each in positions]
+        events = tuple(encoded(form) for form in sent_forms if form is not None)
         yield _Entry(version, sent.digest, positions, events)  # type: ignore[attr-defined]
         size += sum(len(fields) for _, fields in events)
         if size >= PAGE:

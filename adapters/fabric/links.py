@@ -21,6 +21,7 @@ from attrs import define, field
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, LogError
 from ...domain.startd.leases import lease_of_claim, lease_time
+from ...domain.startd.startd_settings import duration
 from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
 from ...domain.state.records import Machine, Slot
 from ...domain.state.state import State
@@ -38,7 +39,7 @@ for connecting to a startd that does not answer is 20 s."""
 AFTER_DEADLINE: Final = SECOND
 """How long after the deadline of its job, which the supervisor holds, a claim ends: as in HTCondor, the job ends
 first. It is shorter than `margin`."""
-_LIFETIME: Final = "CLASSAD_LIFETIME"
+LIFETIME: Final = 900 * SECOND  #: HTCondor's default of CLASSAD_LIFETIME, which is not supported yet
 _MOST_ASKED: Final = 100  #: the requests of which a late answer is still accepted
 _LARGEST_PAGES: Final = 64_000_000  #: bytes of pages that are collected before they are decided
 
@@ -64,6 +65,10 @@ class _Link:
     heard: int
     asked: int = 0
     answered: int = 0
+    renewal: tuple[str, int, int] | None = None
+    """A complete page that renews leases once it is in the log: the peer's log, its last entry, and when it was asked
+    for."""
+    is_renewed: bool = False  #: whether a renewal has not been passed on yet
     latest: Hint | None = None  #: the last hint at entries that were not read yet
     is_read: bool = False  #: whether its outbox was read to the end since this role started
     read_at: int = 0  #: when the outbox was last read to its end
@@ -94,7 +99,6 @@ class Links:
     _numbers: int = 0
     _pages: dict[str, tuple[int, bytes]] = field(factory=dict)
     """The last page sent to each peer in several parts: where it begins, and its contents."""
-    _silent: set[str] = field(factory=set)
     _slots_of: dict[str, list[Slot]] = field(factory=dict)  #: the claimed slots, by peer
     _grouped_in: State | None = None  #: the state in which they were grouped, which a failed append replaces
     _grouped_at: int = 0  #: the log position at which they were grouped
@@ -117,6 +121,8 @@ class Links:
             due.append(link.reading.retry if link.reading is not None else self._next_read(peer, link))
             if (deadline := self._next_lease_event(peer, link)) is not None:
                 due.append(deadline)
+            if link.is_renewed:
+                due.append(0)
         return min(due)
 
     def _next_read(self, peer: str, link: _Link) -> int:
@@ -191,6 +197,7 @@ class Links:
                 stimuli += self._take_part(peer, link, datagram)
         now = self.clock()
         for peer, link in self._links.items():
+            stimuli += self._renewed(peer, link)
             stimuli += self._lease_events(peer, link, now)
             due = link.reading.retry if link.reading is not None else self._next_read(peer, link)
             if due <= now:
@@ -284,9 +291,8 @@ class Links:
         hint = link.latest
         if is_complete and hint is not None and not (hint.log == pages[-1].log and hint.version > pages[-1].last):
             link.latest = None
-        if is_complete:
-            link.asked = asked
-            yield from self._renewed(peer)
+        if is_complete:  # it may end claims, so it renews the others only when it is in the log
+            link.renewal = merged.log, merged.last, asked
         followed = self.state().peers.followed.get(peer)
         if merged.entries or followed is None or merged.log != followed.log or merged.last < followed.version:
             log_asked = self.log_time() - (self.clock() - asked) if is_complete else 0
@@ -294,8 +300,18 @@ class Links:
 
     # Leases
 
+    def _asked(self, peer: str, link: _Link) -> int:
+        """Return when the last complete page that is in the log was asked for."""
+        followed = self.state().peers.followed.get(peer)
+        if link.renewal is not None and followed is not None:
+            log, last, asked = link.renewal
+            if followed.log == log and followed.version >= last:
+                link.asked, link.renewal, link.is_renewed = asked, None, True
+        return link.asked
+
     def _alive_interval(self) -> int:
-        return self.state().setting("ALIVE_INTERVAL") if "ALIVE_INTERVAL" in self.state().settings else 300 * SECOND
+        machine = next(iter(self.state().machines.values()), None)
+        return duration(self.state(), machine, "ALIVE_INTERVAL")
 
     def _leases(self, peer: str) -> Iterator[tuple[Slot, int]]:
         """Yield the slots that have a claim between this role and a peer, with the claims' leases."""
@@ -318,7 +334,7 @@ class Links:
     def _lease_times(self, peer: str, link: _Link) -> Iterator[tuple[Slot, int, bool]]:
         """Yield each claimed slot with its next instant: when the peer counts as silent, or when the lease is over,
         which is given as True."""
-        is_holder = role_of(self.name) == ACCESS_POINT
+        is_holder, asked = role_of(self.name) == ACCESS_POINT, self._asked(peer, link)
         for slot, lease in self._leases(peer):
             if not lease:
                 continue
@@ -327,9 +343,9 @@ class Links:
                 is_silent = run is None or run.key in self.state().disconnected
                 yield slot, link.answered + (lease + margin(lease) if is_silent else lease // 2), is_silent
             elif slot.claim is not None and not slot.claim.lease_end:
-                yield slot, link.asked + lease // 2, False
+                yield slot, asked + lease // 2, False
             elif slot.claim is not None and slot.state == "Claimed" and slot.claim.lease_end > self.log_time():
-                yield slot, link.asked + lease + AFTER_DEADLINE, True  # in case the log's clock is set back
+                yield slot, asked + lease + AFTER_DEADLINE, True  # in case the log's clock is set back
 
     def _next_lease_event(self, peer: str, link: _Link) -> int | None:
         instants = [at for _, at, _ in self._lease_times(peer, link)]
@@ -352,7 +368,7 @@ class Links:
         machine = self._machine(peer)
         if machine is None or machine.expired:
             return None
-        return link.heard + round(float(self.state().settings.get(_LIFETIME, "900")) * SECOND)
+        return link.heard + LIFETIME
 
     def _machine(self, peer: str) -> Machine | None:
         """Return the machine of an execution point, if this role is the manager."""
@@ -372,7 +388,7 @@ class Links:
                 continue
             lease = lease_time(slot)
             if not is_holder:  # the rule adds the lease to the time at which the holder was heard
-                until = log_now if is_over else log_now - (now - link.asked) + lease + AFTER_DEADLINE
+                until = log_now if is_over else log_now - (now - self._asked(peer, link)) + lease + AFTER_DEADLINE
                 heard = until - lease_of_claim(slot) * SECOND
                 yield s.HolderSilent(self.new_id("lease"), slot.name, heard)
             elif is_over:
@@ -390,10 +406,12 @@ class Links:
         if slots:
             yield s.ExecutionPointHeard(self.new_id("lease"), tuple(slots))
 
-    def _renewed(self, peer: str) -> Iterator[s.Stimulus]:
-        """Renew the deadlines of a holder's jobs. Return the stimuli that say that the holder is not silent any
-        more."""
-        if role_of(self.name) != EXECUTION_POINT or role_of(peer) != ACCESS_POINT:
+    def _renewed(self, peer: str, link: _Link) -> Iterator[s.Stimulus]:
+        """After a renewal, renew the deadlines of a holder's jobs. Return the stimuli that say that the holder is not
+        silent any more."""
+        self._asked(peer, link)
+        is_renewed, link.is_renewed = link.is_renewed, False
+        if not is_renewed or (role_of(self.name), role_of(peer)) != (EXECUTION_POINT, ACCESS_POINT):
             return
         for slot, _ in self._leases(peer):
             if slot.claim is not None and slot.claim.lease_end:
@@ -403,7 +421,7 @@ class Links:
     def deadline_of(self, slot: Slot) -> int:
         """Return the deadline of a job that is about to start on a slot, on this object's clock."""
         assert slot.claim is not None, "a job runs on a claim"
-        return self._link(slot.claim.holder).asked + lease_time(slot)
+        return self._asked(slot.claim.holder, self._link(slot.claim.holder)) + lease_time(slot)
 
 
 def margin(lease: int) -> int:

@@ -7,6 +7,7 @@ import ssl
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from urllib.parse import quote
 
 from starlette.applications import Starlette
 from starlette.routing import Mount
@@ -50,7 +51,10 @@ class FileService:
         context = ssl.create_default_context(cafile=str(authority))
         self._relay = RelayClient(files_app(self._offers), relay, name, context, proof)
         port = self._service.address.port
-        self._urls = (*(f"https://{Address(each, port)}{_PATH}" for each in addresses), f"{relay}/to/{name}")
+        self._urls = (
+            *(f"https://{Address(each, port)}{_PATH}" for each in addresses),
+            f"{relay}/to/{quote(name, safe='')}",
+        )
         self._ca = own_authority.certificate_path.read_text() + authority.read_text()
 
     def access(self, runs: Iterable[str]) -> FileAccess | None:

@@ -37,7 +37,8 @@ def accept_matches(draft: Draft[State], stimulus: s.Follow, position: int, event
     """Record the matches of jobs that still need a slot; the others are void."""
     idle = [match for match in event.matches if _waits_for_slot(draft.state, JobId.parse(match.job))]
     known = [each for each in event.unmatched if JobId.parse(each.job).cluster in draft.state.clusters]
-    draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, matches=tuple(idle), unmatched=tuple(known)))
+    if idle or known:
+        draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, matches=tuple(idle), unmatched=tuple(known)))
     for match in event.matches:
         if match not in idle:
             draft.emit(e.MatchVoided(*draft.header("match_void"), match.slot, match.job))
@@ -69,7 +70,10 @@ def accept_grant(draft: Draft[State], stimulus: s.Follow, position: int, event: 
 
 def accept_rejection(draft: Draft[State], stimulus: s.Follow, position: int, event: e.ClaimRejected) -> None:
     """The request failed, or the claim has ended before its job started."""
-    request, slot = draft.state.claim_requests.get(event.claim), draft.state.slots.get(event.slot)
+    request = draft.state.claim_requests.get(event.claim)
+    slot = draft.state.slots.get(event.slot) if _is_shown(draft, stimulus, event) else None
+    if request is not None and peer_of_slot(request.slot) != stimulus.peer:
+        return  # another execution point has to answer it
     if slot is not None and slot.claim is not None and slot.claim.id == event.claim:
         elsewhere.give_up(draft, (event.slot,), "claim_failed")
     if request is not None:
@@ -84,7 +88,7 @@ def forget(draft: Draft[State], slot: str) -> None:
 
 def end_claim(draft: Draft[State], stimulus: s.Follow, position: int, event: e.ClaimEnded) -> None:
     """The execution point has ended the claim. Its job, if there is one, is reported separately."""
-    slot = draft.state.slots.get(event.slot)
+    slot = draft.state.slots.get(event.slot) if _is_shown(draft, stimulus, event) else None
     if slot is not None and slot.claim is not None and slot.claim.id == event.claim:
         elsewhere.end_claim(draft, event.slot, event.cause)
 

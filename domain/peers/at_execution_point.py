@@ -20,6 +20,7 @@ from ..startd.leases import default_lease, lease_time
 from ..startd.vacating import continue_claim, end_claim_or_match, kill_claim, suspend_claim
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
+from .following import reject as reject_event
 
 
 def notify_match(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int, event: e.MatchNotified) -> None:
@@ -73,8 +74,10 @@ def obey_command(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int
         suspend_claim(draft, slot)
     elif event.command == "continue":
         continue_claim(draft, slot)
-    else:
+    elif event.command in ("vacate", "vacate_fast"):
         end_claim_or_match(draft, slot, event.command == "vacate_fast", "vacate_command")
+    else:
+        reject_event(draft, stimulus, f"it sent the command {event.command!r}, which an execution point does not have")
 
 
 def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: int, event: e.JobActivated) -> None:

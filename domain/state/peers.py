@@ -45,7 +45,7 @@ class FollowedPeer(Struct):
     epoch: int
     version: int
     digest: str
-    number: int  #: of an access point: from 1, in the order in which they were first read (``job_numbers``)
+    number: int  #: of an access point: from 1, in the order in which they were first read (``sent_forms.numbered``)
 
 
 class Peers(Struct):
