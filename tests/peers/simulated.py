@@ -158,6 +158,7 @@ class Node:
     behave: Behave = sleep_behaviour
     log: EventStore = field(factory=lambda: open_log("memory:", create=True))
     is_up: bool = False
+    disk_is_full: bool = False  #: every append fails
     world: NodeWorld = field(init=False)
     engine: Engine = field(init=False)
     links: Links = field(init=False)
@@ -249,6 +250,9 @@ class Node:
         self.world.clock = max(self.world.clock, EPOCH + self.network.now)
         for turn in range(100):
             stimuli: Sequence[s.Stimulus] = [*self.engine.wait(self.world.clock), *self.links.receive()]
+            if self.disk_is_full:
+                self._due = self.network.now + SECOND
+                return
             if turn and not stimuli:
                 return
             self.engine.handle(stimuli)

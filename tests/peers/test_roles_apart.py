@@ -198,3 +198,30 @@ def test_the_manager_rejects_events_about_what_is_not_the_peers_own(peer: str, e
     pool.manager.ask(s.Follow(pool.id(), peer, known.log, known.epoch, base, version, (entry,)))
     (rejection,) = of_kind(pool, "manager", e.PeerRejected)
     assert reason in rejection.reason
+
+
+def test_an_execution_point_that_cannot_write_its_log_does_not_renew_leases() -> None:
+    """What it has read may end its claims."""
+    pool = SimulatedPool()
+    pool.submit(Args='"1000"', JobLeaseDuration=LEASE)
+    pool.advance(30)
+    pool.ep().disk_is_full = True
+    pool.act("hold", "1.0")
+    pool.advance(150)
+    assert not pool.place("ap1 1.0")
+
+
+def test_a_peer_cannot_answer_for_another() -> None:
+    pool = SimulatedPool(execution_points=2)
+    pool.submit(2, Args='"1000"')
+    pool.advance(5)
+    (claim,) = [each.claim for each in of_kind(pool, AP, e.ClaimMade) if each.slot == "slot1@ep2"]
+    event = e.ClaimRejected(0, "claim_failed", "x", "slot1@ep2", claim, AP, "")
+    known = pool.ap().state.peers.followed[EP]
+    version, positions = known.version + 1, (99,)
+    digest = next_digest(known.digest, version, positions, (event,))
+    entry = s.OutboxEntry(version, digest, positions, (event,))
+    base = known.version, known.digest
+    pool.ap().ask(s.Follow(pool.id(), EP, known.log, known.epoch, base, version, (entry,)))
+    assert len(of_kind(pool, AP, e.PeerRejected)) == 1
+    assert "slot1@ep2" in pool.ap().state.claims
