@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import MutableMapping, Sequence
 
-from ..gpus.discovery import DiscoveryFailed, discover, error_line
-from ..gpus.nvidia import load_nvidia
+from ..gpus.cuda import load_nvidia
+from ..gpus.discovery import DiscoveryFailed, Load, discover, error_line
 from ..gpus.options import parse_discovery_options
 from ..gpus.report import ProgressReport
 
 
 def gpu_discovery(argv: Sequence[str]) -> int:
     """Print the GPUs of this machine, as condor_gpu_discovery does."""
+    return print_discovery(argv, os.environ, load_nvidia)
+
+
+def print_discovery(argv: Sequence[str], environment: MutableMapping[str, str], load: Load) -> int:
     options = parse_discovery_options(argv, _program("condor_gpu_discovery"))
     report = ProgressReport(sys.stdout, sys.stderr, options.verbose, options.diagnostic, options.config)
     try:
-        discovery = discover(options, os.environ, report, load_nvidia)
+        discovery = discover(options, environment, report, load)
     except DiscoveryFailed as failure:
         sys.stderr.write(failure.detail)
         sys.stdout.write(error_line(str(failure)))

@@ -1,4 +1,4 @@
-"""Discovery of a machine's GPUs, with the results and the messages of HTCondor's condor_gpu_discovery.cpp.
+"""Discovery of a machine's GPUs, with the results and the messages of condor_gpu_discovery (condor_gpu_discovery.cpp).
 
 `discover` returns the GPUs and their properties; `Discovery.lines` formats them as condor_gpu_discovery prints them."""
 
@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import define, evolve, field, frozen
 
-from .devices import Cuda, Device, GpuError, Nvml, Readings, cores_per_unit
-from .nvml_devices import gpu_id, mig_instances, nvml_devices, sensor_readings
-from .options import DiscoveryOptions, Ids, device_names
+from .devices import Cuda, Device, cores_per_unit, gpu_id
+from .nvml import GpuError, Nvml, Readings, list_devices, list_instances
+from .options import DiscoveryOptions, device_names
 from .report import ProgressReport
-from .simulated import SimulatedGpus
+from .simulated import SimulatedCuda, SimulatedNvml
 
 if TYPE_CHECKING:
     from .hip import Hip
@@ -113,7 +113,7 @@ class _Selection:
 class _Libraries:
     """What the GPU libraries list."""
 
-    ids: Ids
+    ids: str
     prefix: str = "CUDA"
     count: int = 0  #: the number of devices of CUDA, HIP and OpenCL; some may be missing in ``devices``
     is_cuda_required: bool = False
@@ -131,13 +131,13 @@ class _Libraries:
 
     def id(self, index: int) -> str:
         uuid = self.uuid(index)
-        if self.ids is Ids.INDEX or not uuid:
+        if self.ids == "index" or not uuid:
             return f"{self.prefix}{index}"
         return gpu_id(uuid, self.is_short)
 
     @property
     def is_short(self) -> bool:
-        return self.ids in (Ids.DEFAULT, Ids.SHORT_UUID)
+        return self.ids in ("", "short")
 
 
 @frozen
@@ -171,7 +171,7 @@ def discover(
     if options.dynamic and libraries.nvml is not None:
         for each in selected:
             if each.device is not None:
-                properties[each.id] |= sensor_properties(sensor_readings(libraries.nvml, each.device.uuid))
+                properties[each.id] |= sensor_properties(libraries.nvml.readings(each.device.uuid))
     ids = [each.id for each in selected]
     if options.divide and options.repeat:
         for own in properties.values():
@@ -184,40 +184,40 @@ def _load_libraries(
     options: DiscoveryOptions, environment: Mapping[str, str], report: ProgressReport, load: Load
 ) -> _Libraries:
     libraries = _Libraries(options.ids)
-    cuda_only = options.detect_cuda and not options.detect_opencl and not options.detect_hip
+    cuda_only = options.cuda and not options.opencl and not options.hip
     if options.simulate:
-        libraries.cuda = libraries.nvml = SimulatedGpus(options.models)
+        libraries.cuda, libraries.nvml = SimulatedCuda(options.models), SimulatedNvml(options.models)
         cuda_only = True
-    elif options.detect_cuda or not options.has_order:
+    elif options.cuda or not options.has_order:
         libraries.cuda, libraries.nvml = load(options, environment, report)
     if libraries.cuda is not None:
         libraries.count = libraries.cuda.device_count
-        cuda_only = cuda_only or (libraries.count > 0 and not options.detect_hip)
+        cuda_only = cuda_only or (libraries.count > 0 and not options.hip)
     libraries.is_cuda_required = cuda_only
     if cuda_only:
         return libraries
-    if options.detect_hip or (libraries.count == 0 and not options.detect_opencl):
+    if options.hip or (libraries.count == 0 and not options.opencl):
         from .hip import load_hip
 
         libraries.hip = load_hip(options, report)
         if libraries.hip is not None:
             libraries.count += libraries.hip.device_count
             libraries.prefix = "GPU"
-    if libraries.count == 0 and (options.detect_opencl or not options.detect_hip):
+    if libraries.count == 0 and (options.opencl or not options.hip):
         from .opencl import load_opencl
 
         libraries.opencl = load_opencl(report)
         if libraries.opencl is not None:
             libraries.count = libraries.opencl.device_count
             libraries.prefix = "OCL"
-            if libraries.ids is Ids.DEFAULT:
-                libraries.ids = Ids.INDEX
+            if not libraries.ids:
+                libraries.ids = "index"
     return libraries
 
 
 def _list_devices(libraries: _Libraries, options: DiscoveryOptions, report: ProgressReport) -> None:
     devices = None
-    if libraries.cuda is not None and not options.detect_opencl:
+    if libraries.cuda is not None and not options.opencl:
         devices = libraries.cuda.devices(report)
     if devices is not None:
         libraries.devices += devices
@@ -226,7 +226,7 @@ def _list_devices(libraries: _Libraries, options: DiscoveryOptions, report: Prog
         problem = "Failed to enumerate GPU devices"
         raise DiscoveryFailed(problem, f"# {problem}, aborting.\n")
     report.diagnose_error(f"diag: got properties for {len(libraries.devices)} devices before hip\n")
-    if libraries.hip is not None and (options.detect_hip or not libraries.devices):
+    if libraries.hip is not None and (options.hip or not libraries.devices):
         libraries.devices += libraries.hip.devices(options.hip_guid_model, report)
 
 
@@ -242,21 +242,21 @@ def _list_nvml_devices(libraries: _Libraries, report: ProgressReport) -> None:
         if device.uuid:
             libraries.cuda_indexes[device.uuid] = index
             continue
-        if libraries.ids is not Ids.INDEX:
+        if libraries.ids != "index":
             report.err.write(f"# {_NO_UUID}\n")
             report.out.write(error_line(_NO_UUID))
-        if libraries.ids is Ids.DEFAULT:
-            libraries.ids = Ids.INDEX
+        if not libraries.ids:
+            libraries.ids = "index"
     nvml = libraries.nvml
     if nvml is None or not nvml.lists_instances or not all(device.uuid for device in libraries.devices):
         return
     try:
-        libraries.nvml_devices = nvml_devices(nvml, report)
+        libraries.nvml_devices = list_devices(nvml, report)
     except GpuError as error:
         problem = "Failed to enumerate MIG devices"
         raise DiscoveryFailed(problem, f"# {problem} ({error.code}: {error})\n") from None
     try:
-        libraries.instances = mig_instances(nvml, report)
+        libraries.instances = list_instances(nvml, report)
     except GpuError:
         problem = "Failed to enumerate MIG parent devices"
         raise DiscoveryFailed(problem, f"# {problem} (0: Success)\n") from None

@@ -4,25 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from enum import Enum
-from typing import Any, Final
+from typing import Final
 
-from attrs import define, evolve, field
+from attrs import define, field
 
+from ..condor_tools.options import Option
 from ..condor_tools.tool_options import ToolEnded, tool, usage_of
 from .simulated import MODELS, simulated_models
 
 TOOL: Final = tool("gpu_discovery")
+"""The second column of the options has the changes of fields of `DiscoveryOptions`; ``NAME=`` means False."""
 _LONGEST_PREFIX: Final = 80
-
-
-class Ids(Enum):
-    """How devices are named. `DEFAULT` means short UUIDs, or indexes if a device has no UUID."""
-
-    DEFAULT = "default"
-    UUID = "uuid"
-    SHORT_UUID = "short-uuid"
-    INDEX = "by-index"
 
 
 @define
@@ -39,13 +31,13 @@ class DiscoveryOptions:
     packed: bool = False
     divide: bool = False
     repeat: int = 0
-    ids: Ids = Ids.DEFAULT
+    ids: str = ""  #: how devices are named: ``uuid``, ``short`` or ``index``; empty: short, or index without UUIDs
     tag: str = "GPUs"
     prefix: str | None = None
     devices: set[str] = field(factory=set)
-    detect_cuda: bool = False
-    detect_hip: bool = False
-    detect_opencl: bool = False
+    cuda: bool = False
+    hip: bool = False
+    opencl: bool = False
     has_order: bool = False  #: at least one of -cuda, -hip and -opencl was given
     nvcuda: bool = False
     cudart: bool = False
@@ -58,41 +50,17 @@ class DiscoveryOptions:
     simulated_hip: int = 0
 
 
-_CHANGES: Final[dict[str, dict[str, Any]]] = {
-    "properties": {"properties": True},
-    "extra": {"properties": True, "extra": True},
-    "nested": {"nested": True},
-    "not-nested": {"nested": False},
-    "no-nested": {"nested": False},
-    "dynamic": {"properties": True, "dynamic": True, "detect_opencl": False},
-    "cron": {"cron": True},
-    "mixed": {"mixed": True},
-    "hetero": {"mixed": True},
-    "opencl": {"detect_opencl": True, "has_order": True, "dynamic": False},
-    "cuda": {"detect_cuda": True, "has_order": True},
-    "hip": {"detect_hip": True, "has_order": True},
-    "verbose": {"verbose": True},
-    "diagnostic": {"diagnostic": True},
-    "packed": {"packed": True},
-    "config": {"config": True},
-    "by-index": {"ids": Ids.INDEX},
-    "uuid": {"ids": Ids.UUID},
-    "short-uuid": {"ids": Ids.SHORT_UUID},
-    "nvcuda": {"nvcuda": True},
-    "cudart": {"cudart": True},
-    "dirty-environment": {"clean_environment": False},
-}
-
-
 def parse_discovery_options(argv: Sequence[str], program: str = "condor_gpu_discovery") -> DiscoveryOptions:
     """Return the options. Raise `ToolEnded` for -help, and if the command line is not valid."""
     options = DiscoveryOptions()
     words = list(argv)
     while words:
         word = words.pop(0)
-        name, qualifier = _option_name(word)
-        if name in _CHANGES:
-            options = evolve(options, **_CHANGES[name])
+        option, qualifier = _find_option(word)
+        name = option.name if option else ""
+        if option and option.help:
+            for field_name, equals, value in (change.partition("=") for change in option.help.split()):
+                setattr(options, field_name, value or not equals)
         elif name == "help":
             raise ToolEnded(0, out=_usage(program))
         elif name in ("repeat", "divide"):
@@ -129,17 +97,15 @@ def device_names(text: str) -> set[str]:
     return {name.strip() for name in text.split(",")} - {""}
 
 
-def _option_name(word: str) -> tuple[str, str | None]:
-    """Return the full name of an option, empty if it is unknown, and the text after its colon."""
-    if not word.startswith("-"):
-        return "", None
+def _find_option(word: str) -> tuple[Option | None, str | None]:
+    """Return the option that an argument names, and the text after its colon."""
     is_exact = word.startswith("--")
     name, colon, qualifier = word[1 + is_exact :].partition(":")
-    for option in TOOL.options:
+    for option in TOOL.options if word.startswith("-") else ():
         least = len(option.name) if is_exact else option.least
         if (option.colon or not colon) and len(name) >= least and option.name.startswith(name):
-            return option.name, qualifier if colon else None
-    return "", None
+            return option, qualifier if colon else None
+    return None, None
 
 
 def _has_value(words: Sequence[str]) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TextIO
+from collections.abc import Callable
+from typing import Any, TextIO
 
 from attrs import frozen
 
@@ -34,3 +35,12 @@ class ProgressReport:
 
     def _print(self, text: str, stream: TextIO) -> None:
         stream.write(f"#{text}" if self.is_config else text)
+
+
+def open_reported(name: str, open_library: Callable[[str], Any], report: ProgressReport) -> Any:
+    """Return a shared library, or None if it is not installed."""
+    try:
+        return open_library(name)
+    except OSError as error:
+        report.diagnose(f"Can't open library '{name}': '{error}'\n")
+        return None

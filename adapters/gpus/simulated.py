@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final, NamedTuple, NoReturn
+from types import SimpleNamespace
+from typing import Final, NamedTuple
 
-from .devices import FUNCTION_NOT_FOUND, NOT_FOUND, NOT_SUPPORTED, Device, GpuError, Report
+from .devices import Device
+from .nvml import NOT_FOUND, NOT_SUPPORTED, Handle, Nvml
+from .report import ProgressReport
 
 _FIRST_VERSION_WITH_MIG, _FIRST_VERSION_WITH_MIG_UUIDS = 10000, 11040
-_WHOLE_GPU: Final = 0x34  #: in place of the index of a MIG instance
 
 
 class _Model(NamedTuple):
@@ -59,102 +61,122 @@ def simulated_models(text: str | None) -> list[int] | None:
     return models
 
 
-class _Simulated(NamedTuple):
-    """The handle of a simulated GPU, or of a MIG instance of one."""
+class _Handle(NamedTuple):
+    """A simulated GPU, or a MIG instance of one."""
 
     gpu: int
-    instance: int = _WHOLE_GPU
+    instance: int | None = None
 
     @property
     def number(self) -> int:
-        return self.gpu | 0x100 | self.instance * 0x1000
+        return self.gpu | 0x100
 
 
-def _uuid(index: int, instance: int = _WHOLE_GPU) -> str:
-    return f"{(index * 0x11 + 0xA0) & 0xFF:02x}2233{instance:02x}-4445-5667-899a-abbccddeeff0"
+def _uuid(gpu: int, instance: int = 0x34) -> str:
+    return f"{(gpu * 0x11 + 0xA0) & 0xFF:02x}2233{instance:02x}-4445-5667-899a-abbccddeeff0"
 
 
-class SimulatedGpus:
-    """Simulated GPUs, in place of both CUDA and NVML."""
+class SimulatedCuda:
+    """CUDA with simulated GPUs."""
 
     def __init__(self, models: list[int]) -> None:
         self._models = [MODELS[model] for model in models]
         self.device_count = len(models)
-        self.lists_instances = any(model > _LAST_MODEL_WITHOUT_NVML for model in models)
 
-    def devices(self, report: Report) -> list[Device]:
+    def devices(self, report: ProgressReport) -> list[Device]:
         return [
             Device(
-                _uuid(index), model.name, f"0000:{index + 0x40:02x}:00.0", model.memory, model.capability,
+                _uuid(gpu), model.name, f"0000:{gpu + 0x40:02x}:00.0", model.memory, model.capability,
                 model.multiprocessors, model.clock_mhz * 1000, model.ecc,
             )
-            for index, model in enumerate(self._models)
+            for gpu, model in enumerate(self._models)
         ]  # fmt: skip
 
-    def gpu_count(self) -> int:
+
+class SimulatedNvml(Nvml):
+    """NVML with simulated GPUs. It does not find MIG instances by their UUIDs."""
+
+    def __init__(self, models: list[int]) -> None:
+        has_new_models = any(model > _LAST_MODEL_WITHOUT_NVML for model in models)
+        super().__init__(_SimulatedModule([MODELS[model] for model in models]), has_new_models)
+
+    def find(self, uuid: str) -> Handle:
+        return self.call("DeviceGetHandleByUUID", uuid)
+
+
+class _NvmlError(Exception):
+    def __init__(self, value: int) -> None:
+        super().__init__(_ERROR_TEXTS[value])
+        self.value = value
+
+
+_ERROR_TEXTS: Final = {
+    NOT_SUPPORTED: "The requested operation is not available on target device",
+    NOT_FOUND: "A query to find an object was unsuccessful",
+}
+
+
+class _SimulatedModule:
+    """The functions of the module ``pynvml`` that HTCondor simulates."""
+
+    NVMLError = _NvmlError
+
+    def __init__(self, models: list[_Model]) -> None:
+        self._models = models
+
+    def nvmlDeviceGetCount(self) -> int:
         return len(self._models)
 
-    def handle(self, index: int) -> _Simulated:
-        return _Simulated(index)
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> _Handle:
+        return _Handle(index)
 
-    def find(self, uuid: str) -> _Simulated:
-        numbers = re.match("([0-9a-f]{2})2233([0-9a-f]{2})", uuid)
-        if numbers is None:
-            raise GpuError(NOT_FOUND, "A query to find an object was unsuccessful")
-        return _Simulated(int(numbers[1], 16) & 0x0F, 0)
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> _Handle:
+        first_digits = re.match("[0-9a-f]{2}2233", uuid)
+        if first_digits is None:
+            raise _NvmlError(NOT_FOUND)
+        return _Handle(int(uuid[1], 16))
 
-    def max_mig_count(self, device: _Simulated) -> int:
+    def nvmlDeviceGetMaxMigDeviceCount(self, device: _Handle) -> int:
         model = self._models[device.gpu]
         if model.driver_version < _FIRST_VERSION_WITH_MIG:
-            raise GpuError(NOT_SUPPORTED, "The requested operation is not available on target device")
+            raise _NvmlError(NOT_SUPPORTED)
         return len(model.instances_mb)
 
-    def mig_handle(self, device: _Simulated, index: int) -> _Simulated:
-        return _Simulated(device.gpu, index)
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: _Handle, index: int) -> _Handle:
+        return _Handle(device.gpu, index)
 
-    def uuid(self, device: _Simulated) -> str:
-        if device.instance == _WHOLE_GPU:
+    def nvmlDeviceGetUUID(self, device: _Handle) -> str:
+        if device.instance is None:
             return f"GPU-{_uuid(device.gpu)}"
         if self._models[device.gpu].driver_version >= _FIRST_VERSION_WITH_MIG_UUIDS:
-            return f"MIG-{_uuid(*device)}"
+            return f"MIG-{_uuid(device.gpu, device.instance)}"
         return f"MIG-GPU-{_uuid(device.gpu)}/{device.instance}/0"
 
-    def name(self, device: _Simulated) -> str:
-        if device.instance != _WHOLE_GPU:
-            raise GpuError(NOT_FOUND, "A query to find an object was unsuccessful")
+    def nvmlDeviceGetName(self, device: _Handle) -> str:
+        if device.instance is not None:
+            raise _NvmlError(NOT_FOUND)
         return self._models[device.gpu].name
 
-    def memory(self, device: _Simulated) -> int:
+    def nvmlDeviceGetMemoryInfo(self, device: _Handle) -> SimpleNamespace:
         model = self._models[device.gpu]
-        return model.memory if device.instance == _WHOLE_GPU else model.instances_mb[device.instance] << 20
+        instance = device.instance
+        return SimpleNamespace(total=model.memory if instance is None else model.instances_mb[instance] << 20)
 
-    def max_clock_khz(self, device: _Simulated) -> int:
-        return self._models[device.gpu].clock_mhz * 1000
+    def nvmlDeviceGetMaxClockInfo(self, device: _Handle, clock: int) -> int:
+        return self._models[device.gpu].clock_mhz
 
-    def ecc(self, device: _Simulated) -> bool:
-        return self._models[device.gpu].ecc
+    def nvmlDeviceGetEccMode(self, device: _Handle) -> tuple[int, int]:
+        ecc = int(self._models[device.gpu].ecc)
+        return ecc, ecc
 
-    def fan_percent(self, device: _Simulated) -> int:
+    def nvmlDeviceGetFanSpeed(self, device: _Handle) -> int:
         return 9 + device.number
 
-    def power_mw(self, device: _Simulated) -> int:
+    def nvmlDeviceGetPowerUsage(self, device: _Handle) -> int:
         return 29 + device.number
 
-    def temperature_c(self, device: _Simulated) -> int:
+    def nvmlDeviceGetTemperature(self, device: _Handle, sensor: int) -> int:
         return 89 + device.number
 
-    def ecc_errors(self, device: _Simulated, double_bit: bool) -> int:
+    def nvmlDeviceGetTotalEccErrors(self, device: _Handle, kind: int, counter: int) -> int:
         return 0
-
-    def pci_id(self, device: _Simulated) -> str:
-        return _missing()
-
-    def capability(self, device: _Simulated) -> tuple[int, int]:
-        return _missing()
-
-    def multiprocessors(self, device: _Simulated) -> int:
-        return _missing()
-
-
-def _missing() -> NoReturn:
-    raise GpuError(FUNCTION_NOT_FOUND, "Local version of NVML doesn't implement this function")
