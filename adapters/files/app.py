@@ -144,25 +144,27 @@ class _FilesApp:
 
     async def position(self, request: Request) -> Response:
         offer, tag = self._offer(request), request.headers.get("If-Match", "")
-        return JSONResponse({"position": await self._run(offer.position, tag)})
+        return JSONResponse({"position": await self._run(offer.resume, tag)})
 
     async def receive(self, request: Request) -> Response:
         """Receive a range of the stream of outputs. Read the whole request even if the rest is not needed, because the
-        client reads no answer before it has sent everything."""
+        client reads no answer before it has sent everything. If the connection breaks, keep what has arrived."""
         offer, tag = self._offer(request), request.headers.get("If-Match", "")
         match = _RANGE.fullmatch(request.headers.get("Content-Range", ""))
         if match is None:
             raise ValueError("the range is invalid")
         sender = await self._run(offer.start_sending, tag, int(match[1]))
         is_needed, block = bool(sender), bytearray()
-        async for data in body_of(request):
-            block += data
-            if is_needed and len(block) >= _BLOCK:
-                is_needed = await self._run(offer.receive, sender, bytes(block))
-            if not is_needed or len(block) >= _BLOCK:
-                block.clear()
-        if is_needed and block:
-            await self._run(offer.receive, sender, bytes(block))
+        try:
+            async for data in body_of(request):
+                block += data
+                if is_needed and len(block) >= _BLOCK:
+                    is_needed = await self._run(offer.receive, sender, bytes(block))
+                if not is_needed or len(block) >= _BLOCK:
+                    block.clear()
+        finally:
+            if is_needed and block:
+                await self._run(offer.receive, sender, bytes(block))
         return JSONResponse({"position": await self._run(offer.position, tag)})
 
     async def place(self, request: Request) -> Response:

@@ -85,8 +85,15 @@ class Offer:
             return self._outputs.tag, self._outputs.position
 
     def position(self, tag: str) -> int:
-        """Return the position where the sender of the outputs continues."""
+        """Return the position up to which the outputs were received."""
         with self._lock:
+            return self._current_outputs(tag).position
+
+    def resume(self, tag: str) -> int:
+        """Return the position where the sender of the outputs continues. Earlier requests may not send more, or the
+        position would no longer be correct when the sender has received it."""
+        with self._lock:
+            self._sender += 1
             return self._current_outputs(tag).position
 
     def start_sending(self, tag: str, position: int) -> int:

@@ -246,16 +246,18 @@ def _receive(access_point: RemoteAccessPoint, path: str, tag: str, receiver: Rec
     if response.status == 409:
         receiver.skip(TransferError(*json.loads(response.read(_BLOCK))["failure"]))
         return
-    while data := response.read1(_BLOCK):
-        did_continue, previous, position = receiver.feed(data), position, receiver.position
-        if position != previous:
-            access_point.note_progress()
-        if not did_continue:
-            access_point.disconnect()
-            if position == previous:
-                raise _Failed("a part of the files was damaged")
-            return
-    receiver.interrupt()
+    try:
+        while data := response.read1(_BLOCK):
+            did_continue, previous, position = receiver.feed(data), position, receiver.position
+            if position != previous:
+                access_point.note_progress()
+            if not did_continue:
+                access_point.disconnect()
+                if position == previous:
+                    raise _Failed("a part of the files was damaged")
+                return
+    finally:
+        receiver.interrupt()
     if receiver.position < end:
         raise _Failed("the connection was cut")
 
