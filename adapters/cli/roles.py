@@ -23,6 +23,7 @@ from .common import selected_log
 from .serve import SERVE, SeparateRole, open_server, preload_modules, serve_until_stopped
 
 if TYPE_CHECKING:
+    from ..files.app import Exchange
     from ..https.application import Rejection
     from ..https.file_service import FileService
     from ..https.manager import ManagerServices, OtherBroker
@@ -192,6 +193,7 @@ def _token(word: str) -> str:
 
 def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
     with _with_extra():
+        from ..fabric.second_path import AccessPointPaths, ExecutionPointPaths
         from ..https.joining import Renewal
         from ..https.membership import MemberFiles
     files = MemberFiles(log_paths(url).base)
@@ -201,23 +203,28 @@ def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
     separate = SeparateRole(membership.role, membership.name, terms.dialect, terms.uid_domain, settings)
     server = open_server(command, arguments, is_measured=is_measured, url=url, separate=separate)
     with closing(server):
-        carrier = files.carrier()
-        links = server.connect(carrier)
+        broker = files.carrier()
         if membership.role == ACCESS_POINT:
-            links.offer_files(lambda request_of: _file_service(files, membership, request_of))
+            carrier = AccessPointPaths(broker)
+            server.connect(carrier).offer_files(
+                lambda request_of: _file_service(files, membership, request_of, carrier.exchange)
+            )
+        else:
+            paths = ExecutionPointPaths(broker, membership.name, files.folder / "access-points.json")
+            server.connect(paths).learn_paths(paths.learn)
         server.start_serving()
-        with closing(Renewal(files, carrier, server.warn)):
+        with closing(Renewal(files, broker, server.warn)):
             where = f"{membership.peer} of the pool {terms.pool} ({membership.url}) in {safe_url(url)}"
             return serve_until_stopped(server, arguments, where)
 
 
 def _file_service(
-    files: MemberFiles, membership: Membership, request_of: Callable[[str], LaunchRequest | None]
+    files: MemberFiles, membership: Membership, request_of: Callable[[str], LaunchRequest | None], exchange: Exchange
 ) -> FileService:
     from ..https.file_service import FileService
 
     folder = files.folder / "files"
-    return FileService(folder, membership.name, request_of, membership.url, files.authority, files.proof)
+    return FileService(folder, membership.name, request_of, membership.url, files.authority, files.proof, exchange)
 
 
 def _serve_each(arguments: Arguments, logs: Sequence[str]) -> int:
