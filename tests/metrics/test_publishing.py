@@ -88,7 +88,7 @@ def test_a_served_pool_writes_the_file_and_answers_over_http_until_it_is_killed(
         assert get(port, "/")[0] == 404
         status, kind, text = get(port, Accept="application/openmetrics-text; version=1.0.0")
         assert kind.startswith("application/openmetrics-text")
-        kinds = {family.name: family.type for family in parse_open_metrics(text)}
+        kinds = {family.name: family.type for family in parse_open_metrics(text)}  # type: ignore[no-untyped-call]
         assert kinds["poolbook_run_ends"] == "counter" and kinds["poolbook_build"] == "info"
         server.kill()
         server.wait()

@@ -70,29 +70,34 @@ def test_a_packet_has_the_bytes_that_libganglia_sends() -> None:
         assert list(sender.packets(metric, text)) == [described, valued]
 
 
-def decode(described: bytes, valued: bytes) -> tuple[Metric, str]:
-    """Read packets with another decoder than the one that is tested."""
+class Reader:
+    """Reads XDR, apart from the code that is tested."""
 
-    def number() -> int:
-        nonlocal position
-        position += 4
-        value: int = struct.unpack_from(">I", packet, position - 4)[0]
+    def __init__(self, packet: bytes) -> None:
+        self.packet, self.position = packet, 4
+
+    def number(self) -> int:
+        self.position += 4
+        value: int = struct.unpack_from(">I", self.packet, self.position - 4)[0]
         return value
 
-    def text() -> str:
-        nonlocal position
-        length = number()
-        position += (length + 3) // 4 * 4
-        return packet[position - (length + 3) // 4 * 4 :][:length].decode()
+    def text(self) -> str:
+        length = self.number()
+        start = self.position
+        self.position += (length + 3) // 4 * 4
+        return self.packet[start : start + length].decode()
 
-    packet, position = described, 4
+
+def decode(described: bytes, valued: bytes) -> tuple[Metric, str]:
+    packet = Reader(described)
     host, name, _, of_type, _, units, slope, _, lifetime = (
-        text(), text(), number(), text(), text(), text(), number(), number(), number()
+        packet.text(), packet.text(), packet.number(), packet.text(), packet.text(), packet.text(), packet.number(),
+        packet.number(), packet.number(),
     )  # fmt: skip
-    extra = {text(): text() for _ in range(number())}
-    packet, position = valued, 4
-    text(), text(), number(), text()
-    value = text()
+    extra = {packet.text(): packet.text() for _ in range(packet.number())}
+    packet = Reader(valued)
+    packet.text(), packet.text(), packet.number(), packet.text()
+    value = packet.text()
     ip, _, machine = host.partition(":")
     metric = Metric(
         name=name, value=value, type=of_type, units=units, derivative=slope == 5, lifetime=lifetime, ip=ip,
