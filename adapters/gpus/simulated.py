@@ -53,9 +53,9 @@ def simulated_models(text: str | None) -> list[int] | None:
             return None
         text, count = text[number.end() :], 1
         if text.startswith(","):
-            found = re.match(r"\s*[+-]?\d+|", text[1:])
-            assert found is not None
-            count, text = int(found[0] or 0), text[1 + found.end() :]
+            digits = re.match(r"\s*[+-]?\d+|", text[1:])
+            assert digits is not None
+            count, text = int(digits[0] or 0), text[1 + digits.end() :]
         text = text.removeprefix(",")
         models += [int(number[0])] * count
     return models
