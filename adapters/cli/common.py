@@ -6,12 +6,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..condor_tools.options import Arguments, NotHere, ToolError, sections, texts_by_name
 from ..condor_tools.terminal import columns, width_of
 from ..condor_tools.tool_options import ToolEnded
+from ..runtime.elsewhere import ON_BEHALF, address_of, is_elsewhere
 from ..stores.location import safe_url
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def selected_log(arguments: Arguments, *of_pool: str) -> str:
 
     :param of_pool: the options that name a pool: `ToolError` is raised if they name another pool
     """
+    if elsewhere := _pool_elsewhere(arguments, of_pool):
+        return elsewhere
     pool = arguments.value("pool")
     for option in sorted(of_pool, reverse=True):  # like HTCondor's tools, check the pool before the name
         name = arguments.value(option)
@@ -101,10 +104,33 @@ def selected_log(arguments: Arguments, *of_pool: str) -> str:
     return arguments.value("log", default_log())
 
 
+def _pool_elsewhere(arguments: Arguments, of_pool: Collection[str]) -> str:
+    """Return the URL of the pool on another machine that -pool names; empty if it names none. The name of a host that
+    does not exist names no pool. A query that another machine has sent is about the default log."""
+    if ON_BEHALF in os.environ:
+        return default_log()
+    pool = arguments.value("pool") if "pool" in of_pool else ""
+    if not pool or not (is_elsewhere(pool) or not is_this_pool(pool)):
+        return ""
+    if not is_elsewhere(pool):
+        from socket import getaddrinfo
+
+        try:
+            getaddrinfo(pool.partition("#")[0].rpartition(":")[0] or pool, None)
+        except (OSError, UnicodeError):
+            return ""
+    names = [name for name in ("name", "remote") if name in of_pool]
+    name = next((arguments.value(name) for name in names if arguments.has(name)), "" if names else None)
+    return address_of(pool, name)
+
+
 def log_option(url: str) -> str:
     """Return the ``-log`` option that selects this log, quoted for a shell, or an empty string for the default log."""
     import shlex
 
+    if is_elsewhere(url):
+        base, _, name = url.partition("#")[0].removeprefix("https://").partition("/")
+        return f" -pool https://{base}" + (f" -name {shlex.quote(name)}" if name else "")
     return "" if url == default_log() else f" -log {shlex.quote(safe_url(url))}"
 
 
@@ -138,7 +164,7 @@ def display_context() -> CellContext:
         timezone=datetime.now().astimezone().tzinfo or UTC,
         schedd=host,
         address=f"<{host}>",
-        me=f"{user_name()}@{host}",
+        me=f"{os.environ.get(ON_BEHALF) or user_name()}@{host}",
         width=width_of(),
     )
 
@@ -146,6 +172,8 @@ def display_context() -> CellContext:
 def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "") -> str:
     """Return the log of the named pool. Raise ``ToolEnded`` if -addr is not a valid address, or if -name or -pool names
     another pool; the message is then ``unknown`` or ``no_pool_text``, with ``{name}`` replaced by that name."""
+    if elsewhere := _pool_elsewhere(arguments, ("name", "pool")):
+        return elsewhere
     for option in arguments.all_given("addr"):
         if error_text := _address_error(called_tool(), "addr", option.values[0]):
             raise ToolEnded(1, f"{error_text}\n")

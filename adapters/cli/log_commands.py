@@ -47,7 +47,7 @@ def why(argv: Sequence[str]) -> int:
     from ...replay.narration.sentences import UnknownThingError
     from ..runtime.queries import Queries
 
-    name, url = arguments.words[0], selected_log(arguments)
+    name, url = arguments.words[0], selected_log(arguments, "name", "pool")
     with Queries(url) as queries:
         try:
             at = instant_of("why", arguments, "at", queries.log)
@@ -112,7 +112,7 @@ def log(argv: Sequence[str]) -> int:
         stream = listing.parse_filter(arguments.words[0]) if arguments.words else None
     except ValueError as error:
         raise UsageError(f"poolbook log: {error}") from None
-    with Queries(selected_log(arguments)) as queries:
+    with Queries(selected_log(arguments, "name", "pool")) as queries:
         window = window_of("log", arguments, "since", "until", queries.log)
         if arguments.has("evicted"):
             from .usage import print_evictions

@@ -19,6 +19,7 @@ from ..condor_tools.options import (
     parse,
 )
 from ..machine.host import host_name
+from ..runtime.elsewhere import is_elsewhere
 from ..runtime.pool_client import ask, is_served, is_written
 from ..runtime.requests import NOT_FOUND, RequestRefused
 from .common import called_tool, is_this_pool, log_option, selected_log, unknown_host
@@ -41,6 +42,8 @@ def _served_log(command: ToolSyntax, arguments: Arguments) -> str:
     """Return the log if a server holds it; the machine's policy for such a request depends on the server's sensors.
     Raise `ToolError` if the pool is not running, `LogError` if it cannot run because the log was imported."""
     url = selected_log(arguments, "pool", "addr", *(() if command is RESCHEDULE else ("name",)))
+    if is_elsewhere(url) and command is not RESCHEDULE:
+        raise ToolError(f"poolbook {command.name}: this command affects a machine; run it on that machine")
     if not (is_served(url) or is_written(url)):
         from ...domain.ports.log import LogMissing
         from ..runtime.open_pool import open_pool_log

@@ -17,6 +17,7 @@ from typing import NamedTuple
 from ..condor_tools.options import Help, NotHere, ToolError, UsageError, Version, pair, sections, texts_by_name, usage
 from ..condor_tools.terminal import columns, guard_streams, width_of, wrap_text
 from ..condor_tools.tool_options import ToolEnded, htcondor_message, version
+from ..runtime.elsewhere import QueryElsewhere
 
 
 class Entry(NamedTuple):
@@ -38,13 +39,7 @@ COMMANDS, TOOLS = _entries("commands:"), _entries("tools:")
 UNSUPPORTED, WORDS = (texts_by_name(_NAMES[f"{kind} without a command:"]) for kind in ("tools", "words"))
 ALTERNATIVES = UNSUPPORTED | WORDS
 PREFIX = "condor_"
-RENAMED_TOOLS = {
-    "vacate_job": "vacate",
-    "master": "serve",
-    "analyze": "why",
-    "metricd": "metrics",
-    "gangliad": "metrics",
-}
+RENAMED_TOOLS = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
 """HTCondor's tools that have another name in Poolbook."""
 
 
@@ -156,6 +151,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 130
 
 
+_ELSEWHERE = Entry("elsewhere", "run_elsewhere", "")
+
+
 def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
     try:
         command = getattr(import_module(f".{entry.module}", __package__), entry.function)
@@ -165,6 +163,9 @@ def _call(entry: Entry, arguments: Sequence[str], debug: bool) -> int:
     except BrokenPipeError:
         raise
     except Exception as error:
+        if isinstance(error, QueryElsewhere):
+            command = command_named(arguments[0]) or arguments[0].removeprefix(PREFIX)
+            return _call(_ELSEWHERE, ["", error.url, command, *arguments[1:]], debug)
         if debug:
             raise
         code = _print_expected_error(error)
@@ -217,7 +218,8 @@ def _print_expected_error(error: Exception) -> int | None:
         return None
     for line in getattr(error, "warnings", ()):
         print(line, file=sys.stderr)
-    _print_safely(f"poolbook: {error}")
+    tool_message = getattr(error, "tool", "") if called_tool() else ""
+    _print_safely(tool_message or f"poolbook: {error}")
     return 1
 
 

@@ -280,7 +280,7 @@ def _history(query: HistoryQuery, display: CellContext) -> int:
     sieve = Sieve(query.arguments.values("constraint"), query.selection.constraints, display.context())
     useful = None if reads_all or not sieve.useful else sieve
     # Like condor_history, ignore -pool without -name: the history is the local schedd's.
-    pool_options = ("name", "pool") if query.arguments.has("name") else ()
+    pool_options = ("name", "pool") if query.arguments.has("name") or not called_tool() else ()
     with _queries_at("history", query.arguments, selected_log(query.arguments, *pool_options)) as (queries, display):
         return _write(history_tool.render(queries.history(selection, useful, query.forwards), query, display))
 

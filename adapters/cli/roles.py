@@ -23,11 +23,12 @@ from .common import selected_log
 from .serve import SERVE, SeparateRole, open_server, preload_modules, serve_until_stopped
 
 if TYPE_CHECKING:
-    from ..files.app import Exchange
-    from ..https.application import Rejection
+    from starlette.applications import Starlette
+
     from ..https.file_service import FileService
     from ..https.manager import ManagerServices, OtherBroker
     from ..https.membership import MemberFiles, Membership
+    from ..https.requests import Record, Rejection
     from ..https.service import HttpsService
     from ..machine.execution.activation import LaunchRequest
     from ..runtime.pool_server import PoolServer
@@ -103,21 +104,32 @@ def _services(
 ) -> ManagerServices:
     """Return the manager's services. They read the configuration again when it may have changed."""
     from ..https.manager import ManagerServices
+
+    return ManagerServices(
+        service, lambda: server.engine.state, _security_loader(server, arguments, "COLLECTOR"), broker,
+        _recorder(server), server.warn, selected_log(arguments),
+    )  # fmt: skip
+
+
+def _security_loader(server: PoolServer, arguments: Arguments, daemon: str) -> Callable[[], PoolSecurity]:
+    """Return a function that reads the configuration, and returns the pool's security."""
     from ..runtime.config_sources import config_files
     from ..runtime.configuration import load
     from ..security.pool_security import pool_security
 
     files = [path.absolute() for path in config_files(arguments.values("config"))]
+    uid_domain = server.engine.state.uid_domain
+    return lambda: pool_security(server.paths.base, uid_domain, load(files, subsystem=daemon))
 
-    def load_security() -> PoolSecurity:
-        configuration = load(files, subsystem="COLLECTOR")
-        return pool_security(server.paths.base, server.engine.state.uid_domain, configuration)
+
+def _recorder(server: PoolServer) -> Record:
+    """Return a function that records rejected requests."""
 
     def record(rejection: Rejection) -> None:
         sender = f" ({rejection.subject})" if rejection.subject else ""
         server.warn(f"rejected a request from {rejection.address}{sender}: {rejection.message}")
 
-    return ManagerServices(service, lambda: server.engine.state, load_security, broker, record, server.warn)
+    return record
 
 
 def _other_broker(arguments: Arguments) -> OtherBroker | None:
@@ -163,8 +175,9 @@ def _logs(roles: Sequence[str], url: str) -> list[str]:
 def _join(arguments: Arguments, role: str, log: str) -> None:
     """Join the pool for a role. A role that has joined before continues if the manager cannot be reached now, or if the
     token has expired since."""
+    from ..https.client import ManagerError
     from ..https.joining import join as join_pool
-    from ..https.membership import JoinError, MemberFiles
+    from ..https.membership import MemberFiles
 
     files = MemberFiles(log_paths(log).base)
     if not arguments.words:
@@ -176,7 +189,7 @@ def _join(arguments: Arguments, role: str, log: str) -> None:
     url, token = arguments.words[0], _token(arguments.words[1])
     try:
         join_pool(url, token, role, arguments.value("name", host_name()), files)
-    except JoinError as error:
+    except ManagerError as error:
         if error.status not in (0, 401, 429) or not files.exist():
             raise
         print(f"poolbook: warning: {error}; continuing as the member that joined before", file=sys.stderr)
@@ -193,7 +206,6 @@ def _token(word: str) -> str:
 
 def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
     with _with_extra():
-        from ..fabric.second_path import AccessPointPaths, ExecutionPointPaths
         from ..https.joining import Renewal
         from ..https.membership import MemberFiles
     files = MemberFiles(log_paths(url).base)
@@ -203,28 +215,39 @@ def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
     separate = SeparateRole(membership.role, membership.name, terms.dialect, terms.uid_domain, settings)
     server = open_server(command, arguments, is_measured=is_measured, url=url, separate=separate)
     with closing(server):
-        broker = files.carrier()
+        carrier = files.carrier()
+        links = server.connect(carrier)
         if membership.role == ACCESS_POINT:
-            carrier = AccessPointPaths(broker)
-            server.connect(carrier).offer_files(
-                lambda request_of: _file_service(files, membership, request_of, carrier.exchange)
-            )
-        else:
-            paths = ExecutionPointPaths(broker, membership.name, files.folder / "access-points.json")
-            server.connect(paths).learn_paths(paths.learn)
+            commands = _commands(server, arguments, url)
+            links.offer_files(lambda request_of: _file_service(files, membership, request_of, commands))
         server.start_serving()
-        with closing(Renewal(files, broker, server.warn)):
+        with closing(Renewal(files, carrier, server.warn)):
             where = f"{membership.peer} of the pool {terms.pool} ({membership.url}) in {safe_url(url)}"
             return serve_until_stopped(server, arguments, where)
 
 
+def _commands(server: PoolServer, arguments: Arguments, url: str) -> Callable[[FileService], Starlette]:
+    """Return a function that returns the application for commands from other machines."""
+    from ..https.commands import RoleCommands, commands_application
+    from ..https.spooling import SpoolTransfers
+
+    security, record = _security_loader(server, arguments, "SCHEDD"), _recorder(server)
+    uid_domain = server.engine.state.uid_domain
+    return lambda files: commands_application(
+        RoleCommands(url, "SCHEDD", uid_domain, security, SpoolTransfers(url, files)), record
+    )
+
+
 def _file_service(
-    files: MemberFiles, membership: Membership, request_of: Callable[[str], LaunchRequest | None], exchange: Exchange
+    files: MemberFiles,
+    membership: Membership,
+    request_of: Callable[[str], LaunchRequest | None],
+    commands: Callable[[FileService], Starlette],
 ) -> FileService:
     from ..https.file_service import FileService
 
     folder = files.folder / "files"
-    return FileService(folder, membership.name, request_of, membership.url, files.authority, files.proof, exchange)
+    return FileService(folder, membership.name, request_of, membership.url, files.authority, files.proof, commands)
 
 
 def _serve_each(arguments: Arguments, logs: Sequence[str]) -> int:

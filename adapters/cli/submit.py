@@ -29,6 +29,7 @@ from ..condor_tools.options import (
 )
 from ..condor_tools.tool_options import ToolEnded, htcondor_message, number_message, usage_of
 from ..runtime import pool_client
+from ..runtime.elsewhere import is_elsewhere
 from ..runtime.pool_client import is_served
 from ..runtime.requests import NO_JOBS, POLICY, RequestRefused, SubmitDescription, Submitted, new_id
 from .common import log_option, selected_log
@@ -82,17 +83,21 @@ def print_requested_output(arguments: Arguments) -> int:
 def submit_jobs(arguments: Arguments) -> tuple[Submitted, str]:
     """Queue the jobs, and return the message about them. Raise the errors of ``commands.submit``, and `UsageError` or
     `ToolError` if the command line is invalid."""
-    selected_log(arguments, *POOL_OPTIONS)
-    if arguments.has("interactive") and not is_served(selected_log(arguments)):
-        advice = f"run `poolbook serve{log_option(selected_log(arguments))}` to serve it and run its jobs"
+    url = selected_log(arguments, *POOL_OPTIONS)
+    if arguments.has("interactive") and is_elsewhere(url):
+        raise ToolError("ERROR: -interactive needs a pool on this machine; submit the job on the access point")
+    if arguments.has("interactive") and not is_served(url):
+        advice = f"run `poolbook serve{log_option(url)}` to serve it and run its jobs"
         raise ToolError(f"ERROR: -interactive waits for its job to run, and the log is not being served; {advice}")
     description = description_of(arguments)
+    if is_elsewhere(url):
+        description = description._replace(spool=True, elsewhere=True)
     is_verbose = _prints_ads(arguments, description)
-    submitted = pool_client.submit(selected_log(arguments), description, keep=is_verbose)
+    submitted = pool_client.submit(url, description, keep=is_verbose)
     if description.spool:
         from .transfer_data import spool_submission
 
-        spool_submission(selected_log(arguments), submitted.cluster, submitted.jobs)
+        spool_submission(url, submitted.cluster)
     return submitted, submission_message(arguments, submitted, description.file, is_verbose)
 
 
@@ -103,8 +108,9 @@ def finish_submission(arguments: Arguments, submitted: Submitted) -> int:
         from .jobs_at_work import run_interactive_job
 
         return run_interactive_job(selected_log(arguments), submitted.cluster)
-    if not is_served(selected_log(arguments)):
-        log_text = log_option(selected_log(arguments))
+    url = selected_log(arguments, *POOL_OPTIONS)
+    if not is_served(url):
+        log_text = log_option(url)
         ways_text = f"`poolbook resume{log_text}` runs the jobs and ends, `poolbook serve{log_text}` keeps running"
         print(f"The pool is not running: {ways_text}.", file=sys.stderr)
     return 0
@@ -322,7 +328,7 @@ def _parse_submission(arguments: Arguments) -> Submission:
     from ..runtime.disk import Disk, ReadOnlyDisk
     from ..runtime.submit_request import Reading, check_files
 
-    description, url = description_of(arguments), selected_log(arguments)
+    description, url = description_of(arguments), selected_log(arguments, *POOL_OPTIONS)
     folder = Path(description.folder)
     reading = Reading(description, Disk(folder) if arguments.has("trust") else ReadOnlyDisk(folder))
     own_settings, warnings = reading.user_settings()
@@ -336,6 +342,10 @@ def _parse_submission(arguments: Arguments) -> Submission:
 
 def _submit_terms(url: str, own: Mapping[str, str]) -> SubmitTerms:
     """Return the submission terms of the pool, or of the pool that would be created, without submitting anything."""
+    if is_elsewhere(url):
+        from ..runtime.requests import SubmitTerms
+
+        return SubmitTerms(**{**pool_client.ask(url, {"kind": "ReserveCluster"}), "cluster": 1})
     from ...domain.fold.evolve import fold
     from ...domain.ports.log import LogMissing
     from ...domain.state.pool_settings import DOMAINS

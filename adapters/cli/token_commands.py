@@ -62,11 +62,6 @@ def loaded(files: Sequence[str] = ()) -> Configuration:
     return load(files)
 
 
-def tokens_folder(configuration: Configuration) -> Path:
-    """Return this user's directory of tokens: SEC_TOKEN_DIRECTORY, or ~/.condor/tokens.d."""
-    return Path(configuration.get("SEC_TOKEN_DIRECTORY") or Path.home() / ".condor" / "tokens.d")
-
-
 def write_token(text: str, path: Path) -> None:
     """Write a token to a file that only this user can read. Raise `ToolError` with HTCondor's message on failure."""
     from ..security.private_files import write_private
@@ -81,6 +76,7 @@ def token_path(arguments: Arguments, configuration: Configuration) -> Path | Non
     """Return the file that -token or -file names, or None without these options. Raise `ToolError` if the name of
     -token is a path."""
     from ..security.private_files import make_private_folder
+    from ..security.user_tokens import tokens_folder
 
     option = arguments.last("token", "file")
     if option is None or option.name == "file":

@@ -5,12 +5,10 @@ its tools."""
 
 from __future__ import annotations
 
-import base64
-import os
 import re
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +17,7 @@ from ..condor_tools.terminal import as_one_line
 from ..condor_tools.tool_options import Tool, ToolEnded, parse_tool_arguments, tool
 from ..machine.host import user_name
 from .common import pool_log
-from .token_commands import client_id, loaded, requested_token, security_of, token_path, tokens_folder, write_token
+from .token_commands import client_id, loaded, requested_token, security_of, token_path, write_token
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -51,42 +49,18 @@ def create(argv: Sequence[str]) -> int:
 
 
 def list_tokens(argv: Sequence[str]) -> int:
+    from ..security.user_tokens import token_files, tokens_folder, tokens_in
+
     arguments = _parse(LIST, argv)
     configuration = loaded()
     if arguments.has("file"):
         files = [Path(arguments.value("file"))]
     else:
-        folder = Path(arguments.value("dir") or tokens_folder(configuration))
-        excluded = re.compile(configuration.get("LOCAL_CONFIG_DIR_EXCLUDE_REGEXP") or r"$^")
-        names = sorted(os.listdir(folder)) if folder.is_dir() else []
-        files = [folder / name for name in names if not excluded.search(name) and not (folder / name).is_dir()]
-    for file in files:
-        for header, payload in _parts(file):
-            print(f"Header: {header} Payload: {payload} File: {as_one_line(str(file))}")
+        files = token_files(Path(arguments.value("dir") or tokens_folder(configuration)), configuration)
+    for token in (token for file in files for token in tokens_in(file)):
+        header, payload = as_one_line(token.header), as_one_line(token.payload)
+        print(f"Header: {header} Payload: {payload} File: {as_one_line(str(token.path))}")
     return 0
-
-
-def _parts(file: Path) -> Iterator[tuple[str, str]]:
-    """Yield the header and the payload of each token in a file, without its signature."""
-    from ..security.private_files import LONGEST
-    from ..security.tokens import TokenRejected, claims_of
-
-    try:
-        with open(file, "rb") as stream:
-            lines = stream.read(LONGEST).decode(errors="replace").splitlines()
-    except OSError:
-        return
-    for line in map(str.strip, lines):
-        try:
-            claims_of(line)
-        except TokenRejected:
-            continue
-        header, payload, _ = line.split(".")
-        yield _decoded(header), _decoded(payload)
-
-
-def _decoded(part: str) -> str:
-    return as_one_line(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)).decode(errors="replace"))
 
 
 def request(argv: Sequence[str]) -> int:

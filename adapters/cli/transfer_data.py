@@ -14,14 +14,16 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ...domain.ports.log import LogMissing
-from ..condor_tools.job_selection import chosen_jobs, select
+from ..condor_tools.job_selection import JobSelector, chosen_jobs, select
 from ..condor_tools.options import Arguments, UsageError
 from ..condor_tools.tool_options import ToolEnded, parse_tool_arguments, tool, usage_of
-from ..runtime.pool_client import change_jobs
+from ..runtime.elsewhere import is_elsewhere
+from ..runtime.pool_client import ask, change_jobs
 from ..runtime.requests import RequestRefused
 from ..runtime.spooled_files import fetch_outputs
 from .common import default_log, display_context, job_id, pool_log
@@ -45,23 +47,34 @@ def transfer_data(argv: Sequence[str]) -> int:
     if not has_all and not _count_selections(arguments):
         raise ToolEnded(1, "Unable to create a job constraint!\n")
     print("Fetching data files...", flush=True)
-    move_job_files(url, _spooled_jobs(url, arguments), fetch_outputs)
+    fetch_files = partial(_fetch_elsewhere, url) if is_elsewhere(url) else partial(fetch_outputs, _folder(url))
+    move_job_files(url, _spooled_jobs(url, arguments), fetch_files)
     return 0
 
 
 def _spooled_jobs(url: str, arguments: Arguments) -> dict[tuple[int, int], ClassAd]:
-    from ..runtime.queries import Queries
-
     names = [word for word in arguments.words if word[:1].isalnum() and not (word[:1].isdigit() and not job_id(word))]
     try:
         selection = select(names, arguments.values("constraint"))
-        with Queries(url) as queries:
-            ads = chosen_jobs(selection, queries.queue().ads, display_context())
+        ads = chosen_jobs(selection, _ads(url, JobSelector(), "StageInFinish isnt undefined"), display_context())
     except (LogMissing, UsageError):  # an invalid constraint selects no job
         return {}
     spooled_jobs = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in ads if "StageInFinish" in ad}
     named_jobs = {(id.cluster, id.proc) for id in selection.ids}
     return {job: ad for job, ad in spooled_jobs.items() if job in named_jobs or ad.eval("JobStatus") == COMPLETED}
+
+
+def _ads(url: str, selection: JobSelector, constraint: str) -> list[ClassAd]:
+    """Return the ads of the selected jobs in the queue; of a pool on another machine, those that satisfy the
+    constraint."""
+    if is_elsewhere(url):
+        from .elsewhere import queue_elsewhere
+
+        return queue_elsewhere(url, constraint)
+    from ..runtime.queries import Queries
+
+    with Queries(url) as queries:
+        return list(queries.queue(selection).ads)
 
 
 def _count_selections(arguments: Arguments) -> int:
@@ -77,18 +90,46 @@ def _count_selections(arguments: Arguments) -> int:
     return count
 
 
-Move = Callable[[Path, tuple[int, int], dict[str, str]], dict[str, str]]
+def _folder(url: str) -> Path:
+    from ..stores.log_paths import log_paths
+
+    return log_paths(url).folder
 
 
-def spool_submission(url: str, cluster: int, count: int) -> None:
+def _fetch_elsewhere(url: str, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
+    """Fetch a job's outputs from the spool of an access point on another machine. Return the changes to its ad."""
+    from ..https.remote_pool import remote_pool
+    from ..runtime.spooled_files import receive_outputs
+
+    offer = ask(url, {"kind": "OfferFiles", "job": job, "part": "outputs"})
+    access_point = remote_pool(url).access_point(offer["activation"], offer["key"])
+    changes = receive_outputs(ad, access_point, offer["names"])
+    ask(url, {"kind": "TakeFiles", "job": job, "part": "outputs"})
+    return changes
+
+
+def _send_elsewhere(url: str, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
+    """Send a job's files to the spool of an access point on another machine. Return the changes to its ad."""
+    from ..https.remote_pool import remote_pool
+    from ..runtime.spooled_files import send_to_spool
+
+    offer = ask(url, {"kind": "OfferFiles", "job": job, "part": "inputs"})
+    send_to_spool(ad, remote_pool(url).access_point(offer["activation"], offer["key"]))
+    return dict(ask(url, {"kind": "TakeFiles", "job": job, "part": "inputs"}))
+
+
+Move = Callable[[tuple[int, int], dict[str, str]], dict[str, str]]
+
+
+def spool_submission(url: str, cluster: int) -> None:
     """Copy a submission's files into the spool and release its jobs. Raise `ToolEnded` on failure; the jobs stay
     held."""
-    from ..runtime.queries import Queries
     from ..runtime.spooled_files import copy_to_spool
 
-    with Queries(url) as queries:
-        jobs = {(cluster, proc): ad for proc in range(count) if (ad := queries.job(cluster, proc)) is not None}
-    move_job_files(url, jobs, copy_to_spool)
+    ads = _ads(url, select([str(cluster)], ()), f"ClusterId == {cluster}")
+    jobs = {(cluster, int(ad.eval("ProcId"))): ad for ad in ads}
+    send_files = partial(_send_elsewhere, url) if is_elsewhere(url) else partial(copy_to_spool, _folder(url))
+    move_job_files(url, jobs, send_files)
     change_jobs(url, {"kind": "ReleaseSpooled", "reason": "Data files spooled", "selection": {"clusters": [cluster]}})
 
 
@@ -96,13 +137,11 @@ def move_job_files(url: str, jobs: Mapping[tuple[int, int], ClassAd], move_files
     """Move the files of jobs, and update their ads. Raise `ToolEnded` on failure."""
     from ...domain.schedd.submitted_job import attribute_text
     from ..runtime.spooled_files import SpoolError
-    from ..stores.log_paths import log_paths
 
-    folder = log_paths(url).folder
     for job, ad in jobs.items():
         texts_by_name = {name: attribute_text(ad, name) for name in ad}
         try:
-            _edit_job(url, job, move_files(folder, job, texts_by_name))
+            _edit_job(url, job, move_files(job, texts_by_name))
         except (SpoolError, RequestRefused) as error:
             text = f"Job {job[0]}.{job[1]}: {error}\nERROR: Failed to spool job files.\n"
             raise ToolEnded(1, text) from None

@@ -45,7 +45,7 @@ def usage(argv: Sequence[str]) -> int:
     grouping = arguments.value("by", "user")
     if grouping not in USAGE_STATEMENTS or arguments.has("from", "to"):
         return _print_run_usage(arguments, grouping)
-    with Queries(selected_log(arguments)) as queries:
+    with Queries(selected_log(arguments, "name", "pool")) as queries:
         usages = queries.usage(grouping)
     names = set(arguments.words)
     rows = [row for row in usages if _is_requested_row((row.name,), names)]
@@ -73,7 +73,7 @@ def _print_run_usage(arguments: Arguments, groups_text: str) -> int:
         raise UsageError(
             f"poolbook usage -by {groups_text}: unknown key; use {', '.join(KEYS)}, or several, such as machine,user"
         )
-    with Queries(selected_log(arguments)) as queries:
+    with Queries(selected_log(arguments, "name", "pool")) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
         report = queries.runs(*window, local_timezone())
         span = "" if report.runs else _log_time_span(queries.log)

@@ -23,10 +23,13 @@ NARROWEST = 40
 
 
 def width_of(stream: IO[str] | None = None) -> int | None:
-    """Return the width of a stream's terminal (default: standard output), or None if it is not a terminal."""
+    """Return the width of a stream's terminal (default: standard output), or None if it is not a terminal.
+    POOLBOOK_WIDTH is the width of a terminal on another machine."""
     stream = stream or sys.stdout
     try:
-        return os.get_terminal_size(stream.fileno()).columns or None if stream.isatty() else None
+        if stream.isatty():
+            return os.get_terminal_size(stream.fileno()).columns or None
+        return int(os.environ.get("POOLBOOK_WIDTH", "")) or None
     except (OSError, ValueError):
         return None
 

@@ -84,11 +84,10 @@ class _Pipe:
 class _Exchange:
     """A request that is forwarded, and its answer."""
 
-    def __init__(self, request: Request) -> None:
+    def __init__(self, request: Request, name: str, path: str, headers: Mapping[str, str]) -> None:
         self.id = secrets.token_hex(16)
-        self.name: str = request.path_params["name"]
-        path = f"/{request.path_params['path']}"
-        self.head = {"id": self.id, "method": request.method, "path": path, "headers": _forwarded(request)}
+        self.name = name
+        self.head = {"id": self.id, "method": request.method, "path": path, "headers": headers}
         self.body = _Pipe()
         self.taken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.answer: asyncio.Future[tuple[int, dict[str, str]]] = asyncio.get_running_loop().create_future()
@@ -134,9 +133,17 @@ class Relay:
         exchange.taken.set_result(None)
         return StreamingResponse(exchange.body.blocks(), headers={_HEAD: json.dumps(exchange.head)})
 
+    def names(self) -> list[str]:
+        """Return the names of the access points that have connected since the manager started."""
+        return sorted(self._waiting)
+
     async def _forward(self, request: Request) -> Response:
-        """Forward a request to an access point; return its answer."""
-        exchange = _Exchange(request)
+        path = f"/{request.path_params['path']}"
+        return await self.forward(request, request.path_params["name"], path, _forwarded(request))
+
+    async def forward(self, request: Request, name: str, path: str, headers: Mapping[str, str]) -> Response:
+        """Forward a request with these headers to an access point; return its answer."""
+        exchange = _Exchange(request, name, path, headers)
         self._exchanges[exchange.id] = exchange
         if not await self._hand_over(exchange):
             self._exchanges.pop(exchange.id)

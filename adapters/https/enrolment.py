@@ -22,8 +22,9 @@ from msgspec import Struct
 from ..fabric.credentials import BrokerKeys
 from ..security.pool_security import PoolSecurity
 from ..security.private_files import make_private_folder, read_private, write_private
-from ..security.tokens import SigningKeyError, TokenRejected, claims_of
+from ..security.tokens import Identity, SigningKeyError, TokenRejected, claims_of
 from .messages import LARGEST_SKEW_S, LEVELS, Challenge, JoinReply, JoinRequest, MemberProof, clock_message, proof
+from .requests import Rejected
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}", re.ASCII)
 _OF_THIS_POOL: Final = "; use a token that `poolbook token create` has printed for this pool"
@@ -35,14 +36,6 @@ _FIXES: Final = {
     "issuer": _OF_THIS_POOL,
     "malformed": _OF_THIS_POOL,
 }
-
-
-class Rejected(Exception):
-    """A request that is rejected. ``reason`` is for programs, ``subject`` who sent it, as far as that is known."""
-
-    def __init__(self, status: int, reason: str, message: str, subject: str = "") -> None:
-        super().__init__(message)
-        self.status, self.reason, self.subject = status, reason, subject
 
 
 class _Member(Struct):
@@ -105,6 +98,14 @@ class Enrolment:
             write_private(self._path(request.peer), msgspec.json.encode(member))
         return self._reply(issued, host)
 
+    def identity_of(self, token: str, peer: str = "") -> Identity:
+        """Return the identity of the holder of a token, who sends it as the role `peer`. Raise `Rejected`."""
+        try:
+            return self._security().verify(token, time.time())
+        except TokenRejected as error:
+            subject = " as ".join(filter(None, (str(error.claims.get("sub", "")), peer)))
+            raise Rejected(401, error.code, f"{error}{_FIXES.get(error.code, '')}", subject) from None
+
     def end_revoked(self, now: float) -> None:
         """End the memberships of the roles whose tokens were revoked since the last call: the broker will reject their
         credentials. A role may join again with another token."""
@@ -150,11 +151,7 @@ class Enrolment:
 
     def _admit(self, request: JoinRequest, token: str, address: str, member: _Member | None, now: float) -> _Member:
         security, level = self._security(), LEVELS[request.role]
-        try:
-            identity = security.verify(token, now)
-        except TokenRejected as error:
-            subject = f"{error.claims.get('sub', '')} as {request.peer}".removeprefix(" as ")
-            raise Rejected(401, error.code, f"{error}{_FIXES.get(error.code, '')}", subject) from None
+        identity = self.identity_of(token, request.peer)
         verdict = security.is_authorized(identity, address, level)
         if not verdict.allowed:
             message = (

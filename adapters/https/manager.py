@@ -26,9 +26,11 @@ from ..files.relay import Relay
 from ..machine.host import host_addresses, host_name
 from ..security.pool_security import PoolSecurity
 from ..security.private_files import make_private_folder, read_private, write_private
-from .application import Record, application, authorization_of
+from .application import application
+from .commands import RoleCommands
 from .enrolment import Enrolment
 from .messages import JoinReply, PoolInfo
+from .requests import Record, authorization_of
 from .service import Address, HttpsService, ServiceError
 
 BROKER_PORT: Final = 4222
@@ -54,12 +56,14 @@ class ManagerServices:
     :param broker: the port of the pool's broker, or a broker elsewhere
     :param record: called, in a thread, with each rejected request
     :param warn: called, in a thread, with problems for the administrator
+    :param log: the manager's log
     :param routes: further routes of the HTTPS service
     """
 
     def __init__(
         self, service: HttpsService, state: Callable[[], LogState], load_security: Callable[[], PoolSecurity],
-        broker: int | OtherBroker, record: Record, warn: Callable[[str], None], routes: Sequence[BaseRoute] = (),
+        broker: int | OtherBroker, record: Record, warn: Callable[[str], None], log: str,
+        routes: Sequence[BaseRoute] = (),
     ) -> None:  # fmt: skip
         now = time.time()
         self._service, self._state, self._load_security, self._warn = service, state, load_security, warn
@@ -96,8 +100,9 @@ class ManagerServices:
         relay = Relay(lambda request, name: enrolment.is_member(f"access-point/{name}", authorization_of(request)))
         relay_route = Mount("/v1/relay", relay.application)
         ca = self._authority.certificate_path.read_text()
-        info = PoolInfo(state().name, ca, self._authority.fingerprint, now)
-        self._application = application(info, enrolment, record, [relay_route, *routes])
+        info = PoolInfo(state().name, ca, self._authority.fingerprint, now, self._security.trust_domain)
+        commands = RoleCommands(log, "COLLECTOR", state().uid_domain, lambda: self._security)
+        self._application = application(info, enrolment, relay, commands, record, [relay_route, *routes])
         self._thread = Thread(target=self._maintain_for_ever, name="manager", daemon=True)
 
     @property

@@ -10,20 +10,12 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from ...domain.errors import PoolbookError
 from ..security.private_files import make_private_folder, read_private, security_folder, write_private
+from .client import ManagerError
 from .messages import JoinReply, MemberProof
 
 if TYPE_CHECKING:
     from ..fabric.nats_carrier import NatsCarrier
-
-
-class JoinError(PoolbookError):
-    """A role cannot join a pool. ``status`` is the status code of the manager's answer; 0: it did not answer."""
-
-    def __init__(self, message: str, status: int = 0) -> None:
-        super().__init__(message)
-        self.status = status
 
 
 class Membership(Struct, frozen=True):
@@ -61,12 +53,12 @@ class MemberFiles:
         return self._membership.exists()
 
     def read(self) -> Membership:
-        """Return the stored membership. Raise `PrivateFileError` or `JoinError` if it cannot be used."""
+        """Return the stored membership. Raise `PrivateFileError` or `ManagerError` if it cannot be used."""
         try:
             return msgspec.json.decode(read_private(self._membership), type=Membership)
         except msgspec.MsgspecError as error:
             message = f"{self._membership} is damaged ({error}); join again with a token: `poolbook join URL TOKEN`"
-            raise JoinError(message) from None
+            raise ManagerError(message) from None
 
     def write(self, membership: Membership, seed: str, authority: str) -> None:
         """Store a membership; it counts once all of it is stored. Raise `OSError` if that fails."""

@@ -23,6 +23,7 @@ class PoolInfo(Struct, frozen=True):
     ca: str  #: the certificate of its authority (PEM)
     fingerprint: str  #: its SHA-256, in hexadecimal
     time: float  #: the manager's clock
+    trust_domain: str = ""  #: the issuer of its tokens
     proof: str = ""  #: the answer to a `Challenge`
 
 
@@ -114,3 +115,40 @@ def clock_message(skew: float) -> str:
         f"the role's clock is {abs(skew):.0f} s {direction} the manager's, and at most {LARGEST_SKEW_S} s are allowed; "
         f"synchronize both clocks (for example with chrony)"
     )
+
+
+class Sender(Struct, frozen=True):
+    """Who sent a command, as the manager has authenticated them. Only the manager adds it to a forwarded request."""
+
+    name: str | None  #: user@domain; None: not authenticated
+    scopes: list[str] | None  #: the authorization levels to which the token is limited; None: not limited
+    address: str
+
+    @property
+    def identity(self) -> str:
+        return self.name or "unauthenticated user"
+
+
+class Query(Struct, frozen=True):
+    """A command that only reads, which runs where the log is."""
+
+    tool: str  #: the name of the program: poolbook, or an HTCondor tool
+    command: str
+    words: list[str]  #: its arguments
+    text: str = ""  #: its standard input
+    width: int = 0  #: columns of the user's terminal; 0: no terminal
+    zone: str = ""  #: the user's time zone
+
+
+class QueryReply(Struct, frozen=True):
+    """What a query has printed."""
+
+    out: str
+    err: str
+    code: int
+
+
+class AccessPoints(Struct, frozen=True):
+    """The access points that are connected to the manager (``GET /v1/access-points``)."""
+
+    names: list[str]

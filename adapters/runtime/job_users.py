@@ -99,10 +99,16 @@ def client_account(launch: ClientLaunch) -> execution.UnixAccount | None:
 def rights_of(owner: str) -> AbstractContextManager[None]:
     """Run the block with the file rights of the job's user, in this thread only, if this process runs as root and the
     user is another one. Raise `OSError` if the user is unknown."""
+    account = files_account(owner)
+    return acting_as(None if account is None else rights_in(account))
+
+
+def files_account(owner: str) -> execution.UnixAccount | None:
+    """Return the account whose rights apply to the files of a user; None: this process's rights. Raise `OSError` if the
+    user is unknown."""
     if os.geteuid() != 0 or owner in ("", user_name()):
-        return acting_as(None)
+        return None
     try:
-        account = JobAccountSettings(soft=True).owner_account(owner)
+        return JobAccountSettings(soft=True).owner_account(owner)
     except NoAccount as none:
         raise PermissionError(1, str(none)) from None
-    return acting_as(rights_in(account))

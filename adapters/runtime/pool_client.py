@@ -19,6 +19,7 @@ from ...domain.ports.log import LogError
 from ..machine.host import user_name
 from ..sockets import connect, peer_of
 from ..stores.log_paths import LogPaths, WriterLock, log_paths
+from .elsewhere import is_elsewhere
 from .requests import LONGEST_DESCRIPTION, Request, RequestRefused, SubmitDescription, Submitted, SubmitTerms, new_id
 
 if TYPE_CHECKING:
@@ -72,6 +73,9 @@ def _ask_client(url: str, create: Mapping[str, str] | None, question: Callable[[
 def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]:
     """Yield a client of the pool, and another one each time a client fails. Raise `LogError` if the log has a writer
     that does not accept requests."""
+    if is_elsewhere(url):
+        yield _Elsewhere(url)
+        raise LogError(f"{url} does not answer")
     place = log_paths(url)
     until = time.monotonic() + PATIENCE
     lock = WriterLock(url)
@@ -89,7 +93,7 @@ def _clients(url: str, create: Mapping[str, str] | None) -> Iterator[PoolClient]
                 yield _Writer(url, lock, create)
             else:
                 try:
-                    connection = _Connection(place)
+                    connection = ServerConnection(place)
                 except (ConnectionError, FileNotFoundError, BlockingIOError):  # the last: too many connections wait
                     pass
                 except PermissionError as error:
@@ -122,6 +126,8 @@ def _still_waiting(holders: list[str]) -> str:
 
 def is_served(url: str) -> bool:
     """Return True if a server accepts requests for the log."""
+    if is_elsewhere(url):
+        return True
     place = log_paths(url)
     try:
         connect(place.socket_path, place.trusted_users(), timeout=0).close()
@@ -151,7 +157,32 @@ def _submitted(answer: Mapping[str, Any], warnings: Sequence[str], parsed: Any =
     return Submitted(answer["cluster"], answer["count"], warnings, parsed, warning, factory)
 
 
-class _Connection:
+def _answer_in(line: bytes) -> Any:
+    """Return the answer in a server's line. Raise `LogError` or `RequestRefused` if it contains an error."""
+    answer = json.loads(line)
+    if "error" in answer:
+        raise LogError(answer["error"])
+    if "refusal" in answer:
+        code, tool_message = answer.get("code", ""), answer.get("tool", "")
+        raise RequestRefused(answer["refusal"], answer.get("warnings", ()), code, tool_message)
+    return answer["answer"]
+
+
+def _submit_read_here(client: PoolClient, description: SubmitDescription, terms: SubmitTerms) -> Submitted:
+    """Read a submit file in this process, and send its jobs."""
+    from .submit_request import Reading, as_json
+
+    reading = Reading(description)
+    settings, _ = reading.user_settings()  # the server has sent the warnings
+    read = reading.request(terms, settings)
+    try:
+        answer = client.ask(as_json(read.request))
+    except RequestRefused as refused:
+        raise RequestRefused(str(refused), read.warnings, refused.code, refused.tool) from None
+    return _submitted(answer, read.warnings, read.parsed)
+
+
+class ServerConnection:
     """A connection to the log's server. Raises `ConnectionError` or `FileNotFoundError` if no server listens,
     `PermissionError` if this user has no access, or should not trust the server."""
 
@@ -165,9 +196,10 @@ class _Connection:
             self._stream.close()
         self._socket.close()
 
-    def ask(self, request: Request) -> Any:
+    def exchange(self, request: bytes) -> bytes:
+        """Send a request as a line of JSON, and return the answer. Raise `LogError` or `ConnectionError`."""
         try:
-            self._stream.write(json.dumps(request).encode() + b"\n")
+            self._stream.write(request + b"\n")
             self._stream.flush()
             line = self._stream.readline()
         except TimeoutError:
@@ -177,37 +209,40 @@ class _Connection:
             ) from None
         if not line:
             raise ConnectionResetError
-        answer = json.loads(line)
-        if "error" in answer:
-            raise LogError(answer["error"])
-        if "refusal" in answer:
-            code, tool_message = answer.get("code", ""), answer.get("tool", "")
-            raise RequestRefused(answer["refusal"], answer.get("warnings", ()), code, tool_message)
-        return answer["answer"]
+        return line
+
+    def ask(self, request: Request) -> Any:
+        return _answer_in(self.exchange(json.dumps(request).encode()))
 
     def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
         if keep or not self._reads(description):
-            return self._read_here(description, SubmitTerms(**self.ask({"kind": "ReserveCluster"})))
+            return _submit_read_here(self, description, SubmitTerms(**self.ask({"kind": "ReserveCluster"})))
         answer = self.ask(description.as_request())
         if "terms" in answer:  # the server lets this process read the submit file
-            return self._read_here(description, SubmitTerms(**answer["terms"]))
+            return _submit_read_here(self, description, SubmitTerms(**answer["terms"]))
         return _submitted(answer, answer["warnings"])
 
     def _reads(self, description: SubmitDescription) -> bool:
         """Return True if the server may read the submit file: the file is short, and the server runs as this user."""
         return len(description.text) <= LONGEST_DESCRIPTION and peer_of(self._socket) == os.geteuid()
 
-    def _read_here(self, description: SubmitDescription, terms: SubmitTerms) -> Submitted:
-        from .submit_request import Reading, as_json
 
-        reading = Reading(description)
-        settings, _ = reading.user_settings()  # the server has sent the warnings
-        read = reading.request(terms, settings)
-        try:
-            answer = self.ask(as_json(read.request))
-        except RequestRefused as refused:
-            raise RequestRefused(str(refused), read.warnings, refused.code, refused.tool) from None
-        return _submitted(answer, read.warnings, read.parsed)
+class _Elsewhere:
+    """The pool of a manager on another machine."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def close(self) -> None:
+        pass
+
+    def ask(self, request: Request) -> Any:
+        from ..https.remote_pool import remote_pool
+
+        return _answer_in(remote_pool(self._url).send(json.dumps(request).encode()))
+
+    def submit(self, description: SubmitDescription, *, keep: bool) -> Submitted:
+        return _submit_read_here(self, description, SubmitTerms(**self.ask({"kind": "ReserveCluster"})))
 
 
 class _Writer:

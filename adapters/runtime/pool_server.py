@@ -96,7 +96,7 @@ class PoolServer:
         another machine or in another directory. The jobs of `served_users` run. `wait` is how many seconds a program's
         pool waits for the lock; with None, it waits only for a short command. Raise `AlreadyServed` if another process
         holds the lock, `LogError` if the log cannot be opened."""
-        self.url, self.paths = url, log_paths(url)
+        self.paths = log_paths(url)
         self._served_users = served_users if os.geteuid() == 0 else ServedUsers.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)
@@ -202,11 +202,19 @@ class PoolServer:
             request = json.loads(line)
             if not isinstance(request, dict):
                 raise Refusal("a request must be a JSON object")
+            if (user := request.pop("on_behalf", None)) is not None:
+                client.user = self._user_elsewhere(client, user)
             command = request_of({**request, "user": client.user})
             handler = _HANDLERS.get(type(command), PoolServer._decide)
             handler(self, client, command)
         except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
+
+    def _user_elsewhere(self, client: JsonConnection, user: object) -> str:
+        """Return the user on another machine for whom this pool's HTTPS service has sent a request."""
+        if client.uid != os.geteuid() or not isinstance(user, str):
+            raise Refusal(f"only {user_name()}, who runs this pool, may send requests for other users")
+        return user
 
     def _decide(self, client: JsonConnection, command: s.Command) -> None:
         if isinstance(command, s.Submit):
@@ -247,11 +255,11 @@ class PoolServer:
         self._machine_requests.append((client, request))
 
     def _check_submitter(self, client: JsonConnection) -> None:
-        if self._served_users is ServedUsers.ALL and client.uid == 0:
+        if self._served_users is ServedUsers.ALL and client.user == name_of(0):
             raise Refusal(
                 "The given user is not allowed to own jobs: this pool rejects root's jobs; submit as another user"
             )
-        if client.uid != os.geteuid() and self._served_users is ServedUsers.OWN:
+        if client.user != name_of(os.geteuid()) and self._served_users is ServedUsers.OWN:
             raise Refusal(
                 f"this pool runs its jobs as {user_name()}, and accepts no other user's jobs: {client.user} needs a "
                 f"separate pool"

@@ -16,6 +16,7 @@ from ...domain.errors import PoolbookError
 from ...domain.units import SECOND
 from ...projections.job_query import ALL
 from ..stores.location import safe_url
+from .elsewhere import QueryElsewhere, is_elsewhere
 from .views import views_current
 
 if TYPE_CHECKING:
@@ -90,7 +91,10 @@ class Queries:
 
     def __init__(self, url: str, log: EventStore | None = None, at: int | None = None) -> None:
         """Query the log at `url`; `log` is that log if it is already open. With `at`, an instant in microseconds,
-        answer as of the last event by then; methods raise `LogBeginsLater` if there is none."""
+        answer as of the last event by then; methods raise `LogBeginsLater` if there is none. Raise `QueryElsewhere` for
+        a pool on another machine."""
+        if is_elsewhere(url):
+            raise QueryElsewhere(url)
         self.url, self.at = url, at
         self._given = log
 

@@ -47,6 +47,7 @@ class SubmitDescription(NamedTuple):
     toggle_unused: bool = False  #: invert the setting that controls warnings about unused lines
     crlf_scripts: bool = False  #: warn about a script with DOS line endings, instead of rejecting it
     spool: bool = False  #: hold the jobs until their files are in the spool
+    elsewhere: bool = False  #: the pool is on another machine
     view: Sequence[str] = ()  #: the `view_of_disk` of the directory
 
     def as_request(self) -> dict[str, Any]:

@@ -12,7 +12,8 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +21,12 @@ from ...domain.state.job_ad import quoted
 from ..machine.execution.supervisor import transfer
 from ..machine.execution.supervisor.copying import sync_disks
 from ..machine.execution.supervisor.plugins import scheme
+from ..machine.execution.supervisor.remote_files import RemoteAccessPoint, RemoteOutputs, pull
 from ..machine.execution.supervisor.sandbox import STREAMS
 from ..machine.execution.supervisor.scratch import CATALOG
+from ..machine.execution.supervisor.spool import KEPT
+from ..machine.execution.supervisor.transfer import list_inputs
+from ..machine.execution.supervisor.usage_meter import RECEIVING, SENDING, TransferError, UsageMeter
 from ..machine.spool import Spool
 from ..sockets import make_private
 from .activations import ReadAd, remaps
@@ -102,6 +107,60 @@ def _changes(read: ReadAd, place: str) -> dict[str, str]:
     return {name: quoted(text) for name, text in texts.items()} | {"TransferOutputRemaps": "undefined"}
 
 
+def send_to_spool(ad: dict[str, str], access_point: Mapping[str, Any]) -> None:
+    """Send a job's files to the spool of an access point on another machine (the fields of ``AccessPoint``). Raise
+    `SpoolError`."""
+    read = ReadAd(ad)
+    order = _order(read, [name for name in _names(read.text("TransferInput")) if not scheme(name)])
+    meter = UsageMeter("input", None)
+    with closing(RemoteAccessPoint(access_point, SENDING)) as connection:
+        files = list_inputs(order, meter)
+        outputs = RemoteOutputs(connection, "checkpoint")
+        for file in files:
+            try:
+                outputs.copy_or_move(file, "", meter)
+            except TransferError as error:
+                meter.count_failed(error)
+        if not meter.failures:
+            outputs.commit(meter)
+    _raise_if_failed(meter.result())
+
+
+def changes_after_spooling(place: str, ad: dict[str, str]) -> dict[str, str]:
+    """Return the changes to the ad of a job whose files have arrived in its spool directory from another machine. Raise
+    `OSError` if they have not."""
+    read, now = ReadAd(ad), str(int(time.time()))
+    os.makedirs(place, 0o700, exist_ok=True)  # perhaps the job has no files
+    with suppress(FileNotFoundError):
+        os.unlink(f"{place}/{KEPT}")
+    if read.value("TransferExecutable") is not False:
+        os.chmod(f"{place}/{os.path.basename(read.text('Cmd'))}", 0o755)
+    Path(place, BROUGHT).write_text(transfer.catalog_text(place))
+    sync_disks([os.path.dirname(place)])
+    return {**_changes(read, place), "StageInStart": now, "StageInFinish": now}
+
+
+def output_names(place: str, ad: dict[str, str]) -> list[str]:
+    """Return the names of a job's outputs in its spool directory."""
+    read = ReadAd(ad)
+    if "TransferOutput" in ad:
+        return list(_outputs(read, place))
+    with _like_scratch(place) as scratch:
+        return transfer.changed(_order(read, []), scratch, ())
+
+
+def receive_outputs(ad: dict[str, str], access_point: Mapping[str, Any], names: Sequence[str]) -> dict[str, str]:
+    """Receive a job's outputs from the spool of an access point on another machine, and bring them to their
+    destinations. Return the changes to its ad. Raise `SpoolError`."""
+    began = int(time.time())
+    with tempfile.TemporaryDirectory(prefix="poolbook-") as scratch:
+        meter = UsageMeter("output", None)
+        with closing(RemoteAccessPoint(access_point, RECEIVING)) as connection:
+            pull(connection, "inputs", scratch, meter)
+        _raise_if_failed(meter.result())
+        return _deliver(ReadAd(ad), scratch, names, began)
+
+
 def fetch_outputs(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dict[str, str]:
     """Copy a job's outputs from its spool directory to their destinations. Return the changes to its ad. Raise
     `SpoolError`."""
@@ -109,23 +168,35 @@ def fetch_outputs(folder: Path, job: tuple[int, int], ad: dict[str, str]) -> dic
     place = Spool(folder).path(*job)
     if not os.path.isdir(place):
         raise SpoolError(f"{place}: no files of this job are kept")
+    with _like_scratch(place) as scratch:
+        return _deliver(read, scratch, list(_outputs(read, place)) if "TransferOutput" in ad else None, began)
+
+
+@contextmanager
+def _like_scratch(place: str) -> Iterator[str]:
+    """Yield a path by which a spool directory looks like a scratch directory with its catalog."""
     with tempfile.TemporaryDirectory(prefix="poolbook-") as outer:
         os.symlink(os.path.realpath(place), f"{outer}/files")
         if os.path.exists(f"{place}/{BROUGHT}"):
             shutil.copyfile(f"{place}/{BROUGHT}", f"{outer}/{CATALOG}")
-        order = _order(read, [])
-        order |= {"iwd": read.text(f"{SUBMIT}Iwd"), "stdout": "", "stderr": ""}
-        order["transfer"] |= {
-            "brought": (),
-            "outputs": list(_outputs(read, place)) if "TransferOutput" in ad else None,
-            "remaps": remaps(read.text(f"{SUBMIT}TransferOutputRemaps")),
-            "max_output_mb": None,
-            "destination": "",
-        }
-        try:
-            _raise_if_failed(transfer.transfer_outputs(order, f"{outer}/files", failed=False))
-        except OSError as error:
-            raise SpoolError(f"{error.filename or place}: {error.strerror}") from None
+        yield f"{outer}/files"
+
+
+def _deliver(read: ReadAd, scratch: str, names: Sequence[str] | None, began: int) -> dict[str, str]:
+    """Copy outputs (None: all new or changed files) to their destinations. Return the changes to the job's ad."""
+    order = _order(read, [])
+    order |= {"iwd": read.text(f"{SUBMIT}Iwd"), "stdout": "", "stderr": ""}
+    order["transfer"] |= {
+        "brought": (),
+        "outputs": names,
+        "remaps": remaps(read.text(f"{SUBMIT}TransferOutputRemaps")),
+        "max_output_mb": None,
+        "destination": "",
+    }
+    try:
+        _raise_if_failed(transfer.transfer_outputs(order, scratch, failed=False))
+    except OSError as error:
+        raise SpoolError(f"{error.filename or order['iwd']}: {error.strerror}") from None
     return {"StageOutStart": str(began), "StageOutFinish": str(int(time.time()))}
 
 

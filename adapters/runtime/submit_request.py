@@ -104,6 +104,19 @@ def _each(parsed: Submission, attribute: str, default: str) -> list[str]:
     return parsed.columns.get(attribute) or [parsed.ad.get(attribute, default)]
 
 
+def _without_log(parsed: Submission) -> Submission:
+    """Remove the job event log, which an access point on another machine could not write here."""
+    if "UserLog" not in parsed.ad and "UserLog" not in parsed.columns:
+        return parsed
+    warning = (
+        "log is ignored: the access point is another machine, and writes no job event log here; `poolbook q` and "
+        "`poolbook why` show what happens to the jobs"
+    )
+    ad = {name: value for name, value in parsed.ad.items() if name != "UserLog"}
+    columns = {name: values for name, values in parsed.columns.items() if name != "UserLog"}
+    return structs.replace(parsed, ad=ad, columns=columns, warnings=[*parsed.warnings, warning])
+
+
 def _held_for_log(parsed: Submission) -> Submission:
     """Hold the jobs if their user log cannot be written."""
     path = unquoted(parsed.ad.get("UserLog", ""))
@@ -190,7 +203,8 @@ class Reading:
         parsed, warnings = self.parse_with_terms(terms, settings)
         try:
             warning_count = len(parsed.warnings)
-            parsed = _held_for_log(check_files(parsed, self.disk.folder, self.description.crlf_scripts))
+            parsed = check_files(parsed, self.disk.folder, self.description.crlf_scripts)
+            parsed = _without_log(parsed) if self.description.elsewhere else _held_for_log(parsed)
             parsed = hold_for_spooling(parsed) if self.description.spool else parsed
             warnings += [f"WARNING: {warning}" for warning in parsed.warnings[warning_count:]]
         except SubmitError as error:

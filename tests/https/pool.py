@@ -11,10 +11,10 @@ from typing import Any
 
 import httpx
 
-from poolbook.adapters.https.application import Rejection
 from poolbook.adapters.https.joining import join
 from poolbook.adapters.https.manager import ManagerServices, OtherBroker
 from poolbook.adapters.https.membership import MemberFiles, Membership
+from poolbook.adapters.https.requests import Rejection
 from poolbook.adapters.https.service import Address, HttpsService
 from poolbook.adapters.runtime.configuration import load
 from poolbook.adapters.security.pool_security import PoolSecurity, pool_security
@@ -43,7 +43,13 @@ class JoinablePool:
         service = HttpsService(self.address)
         self.address = service.address
         self.services = ManagerServices(
-            service, lambda: self._state, self.security, self._broker, self.rejections.append, self.warnings.append
+            service,
+            lambda: self._state,
+            self.security,
+            self._broker,
+            self.rejections.append,
+            self.warnings.append,
+            str(self.folder / "m.db"),
         )
         self.carrier = self.services.start()
 

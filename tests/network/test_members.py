@@ -145,7 +145,7 @@ def test_a_role_with_a_wrong_clock_is_rejected_with_the_reason(pool: Pool) -> No
         machine.set_clock(offset)
         program = [sys.executable, "-c", MEMBER, *pool.invitation, "execution-point", machine.name]
         result = machine.run(program, check=False)
-        assert "JoinError" in result.stderr and direction in result.stderr
+        assert "ManagerError" in result.stderr and direction in result.stderr
     machine.power_off()
 
 

@@ -61,11 +61,14 @@ def transfer_inputs(
         with contextlib.suppress(OSError):
             os.chmod(f"{scratch}/{os.path.basename(order['executable'])}", _OF_A_PROGRAM)
     if not meter.failures:
-        entries = _catalog(scratch)
-        write_note(
-            scratch, CATALOG, json.dumps({name: [*entries[name], *([1] if name in kept else [])] for name in entries})
-        )
+        write_note(scratch, CATALOG, catalog_text(scratch, kept))
     return meter.result()
+
+
+def catalog_text(scratch: str, kept: Collection[str] = ()) -> str:
+    """Return the catalog of a scratch directory: its files with sizes and times, and those kept from earlier runs."""
+    entries = _catalog(scratch)
+    return json.dumps({name: [*entries[name], *([1] if name in kept else [])] for name in entries})
 
 
 def list_inputs(order: Order, meter: UsageMeter) -> Collection[File]:

@@ -1,0 +1,138 @@
+"""Answers the commands of users on other machines, at the role whose log they concern.
+
+The manager authenticates a user (POST /v1/commands), and forwards commands for an access point through the relay
+(POST /v1/access-points/NAME/commands). The role authorizes each by its own configuration. Then it sends the request to
+its server's socket in the name of the user, or starts the command if it only reads.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from threading import BoundedSemaphore
+from typing import Any, Final
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from ..condor_tools.options import UsageError
+from ..runtime.pool_client import PATIENCE, ServerConnection
+from ..runtime.requests import RequestRefused
+from ..security.authorization import is_authorized
+from ..security.pool_security import PoolSecurity
+from ..stores.log_paths import log_paths
+from .messages import Query, Sender
+from .remote_query import check_query, run_query
+from .requests import Record, Rejected, json_response, read_body, recording_application
+from .spooling import SPOOL_KINDS, OfferFiles, SpoolTransfers, TakeFiles
+
+SENDER: Final = "Poolbook-Sender"  #: the header with the `Sender`, as JSON
+LARGEST_COMMAND: Final = 64 << 20  #: bytes of a request that contains jobs
+_MOST_QUERIES: Final = 4  #: queries that run at the same time; others wait
+_WRITE: Final = (
+    "Continue", "Edit", "Hold", "Release", "ReleaseSpooled", "Remove", "RemoveNow", "ReserveCluster", "Reschedule",
+    "RunNow", "Submit", "Suspend", "Vacate",
+)  # fmt: skip
+LEVELS: Final[Mapping[str, str]] = {
+    "Query": "READ",
+    **dict.fromkeys((*_WRITE, *SPOOL_KINDS), "WRITE"),
+    **dict.fromkeys(("DeleteSubmitter", "ResetUsage", "SetSubmitter"), "ADMINISTRATOR"),
+}
+"""The kinds of requests that are accepted from other machines, with the authorization level that each needs."""
+
+
+class RoleCommands:
+    """Answers commands for the log of one role.
+
+    :param daemon: the role as in the names of settings: SCHEDD or COLLECTOR
+    :param security: returns the security by the present configuration
+    """
+
+    def __init__(
+        self, log: str, daemon: str, uid_domain: str, security: Callable[[], PoolSecurity],
+        spool: SpoolTransfers | None = None,
+    ) -> None:  # fmt: skip
+        self._log, self._daemon, self._uid_domain, self._security = log, daemon, uid_domain, security
+        self._spool = spool
+        self._turns = BoundedSemaphore(_MOST_QUERIES)
+
+    async def answer(self, request: Request, sender: Sender) -> Response:
+        """Raise `Rejected` if the sender may not do that."""
+        body = await read_body(request, LARGEST_COMMAND if sender.name else 1 << 16)
+        return await run_in_threadpool(self._answer, bytes(body), sender)
+
+    async def answer_forwarded(self, request: Request) -> Response:
+        """Answer a request that the manager has forwarded. Others cannot send the header with the sender."""
+        if SENDER not in request.headers:
+            raise Rejected(403, "sender", "send commands to the manager: POST /v1/access-points/NAME/commands")
+        return await self.answer(request, msgspec.json.decode(request.headers[SENDER], type=Sender))
+
+    def _answer(self, body: bytes, sender: Sender) -> Response:
+        try:
+            command = json.loads(body)
+            kind = command["kind"]
+            level = LEVELS[kind]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            kinds = ", ".join(LEVELS)
+            message = f"the request is not a command for a pool on another machine; its kind must be one of {kinds}"
+            raise Rejected(400, "malformed", message, sender.identity) from None
+        self._authorize(sender, level)
+        if kind == "Query":
+            return self._run(command, sender)
+        if kind in SPOOL_KINDS:
+            return self._transfer(command, sender)
+        with closing(ServerConnection(log_paths(self._log))) as server:
+            line = json.dumps({**command, "on_behalf": self._user(sender)}).encode()
+            return Response(server.exchange(line), media_type="application/json")
+
+    def _authorize(self, sender: Sender, level: str) -> None:
+        settings = self._security().settings
+        verdict = is_authorized(settings, sender.name, sender.address, level, sender.scopes, self._daemon)
+        if not verdict.allowed or (sender.name is None and level != "READ"):
+            raise Rejected(
+                403 if sender.name else 401, "level", f"{sender.identity} from {sender.address} may not do that, which "
+                f"needs the level {level}: {verdict.reason} ({verdict.rule}); use a token with that level, or allow it "
+                f"in the configuration there", sender.identity,
+            )  # fmt: skip
+
+    def _transfer(self, command: Mapping[str, Any], sender: Sender) -> Response:
+        """Answer a request about a job's files."""
+        try:
+            if self._spool is None:
+                raise RequestRefused("this role has no jobs' files; name an access point (-name)")
+            request = msgspec.convert(command, OfferFiles | TakeFiles)
+            reply: dict[str, Any] = {"answer": self._spool.answer(request, self._user(sender))}
+        except RequestRefused as refused:
+            reply = refused.as_answer()
+        except (msgspec.ValidationError, OSError) as error:
+            reply = {"refusal": str(error)}
+        return Response(msgspec.json.encode(reply), media_type="application/json")
+
+    def _user(self, sender: Sender) -> str:
+        """Return the user as whom the sender acts: users of another domain own no jobs here."""
+        user, _, domain = (sender.name or "").partition("@")
+        return user if domain.lower() == self._uid_domain.lower() else sender.name or ""
+
+    def _run(self, command: Mapping[str, Any], sender: Sender) -> Response:
+        try:
+            query = msgspec.convert({name: command[name] for name in command if name != "kind"}, Query)
+            check_query(query)
+        except (msgspec.ValidationError, UsageError) as error:
+            raise Rejected(400, "malformed", str(error), sender.identity) from None
+        if not self._turns.acquire(timeout=PATIENCE):
+            raise Rejected(503, "busy", "too many queries are running; try again later", sender.identity)
+        try:
+            return json_response(run_query(query, os.path.abspath(self._log), self._user(sender)))
+        finally:
+            self._turns.release()
+
+
+def commands_application(commands: RoleCommands, record: Record) -> Starlette:
+    """Return the application that answers the commands that the manager has forwarded."""
+    return recording_application([Route("/", commands.answer_forwarded, methods=["POST"])], record)
