@@ -11,17 +11,19 @@ has answered nothing, so it waits for a whole lease.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 from zlib import crc32
 
 import msgspec
 from attrs import define, field
 
+from ...domain.events import ClaimRequested, Event, JobActivated, Sent, SlotEvent
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, LogError
 from ...domain.startd.leases import lease_of_claim, lease_time
 from ...domain.startd.startd_settings import duration
+from ...domain.state.agenda import Agenda
 from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
 from ...domain.state.records import Machine, Slot
 from ...domain.state.state import State
@@ -75,13 +77,15 @@ class _Link:
     reading: _Reading | None = None
     collected: list[PageContents] = field(factory=list)
     size: int = 0
-    hinted: int = 0  #: the version of the last hint
+    files: dict[str, FileAccess] = field(factory=dict)
+    """The access to the files of the runs that the last pages start, by the runs' keys."""
 
 
 @define(eq=False)
 class Links:
     """The links of one role. Its owner calls `receive` when datagrams arrive and when `next_due` is reached, has the
-    returned stimuli decided, and calls `hint` after each append."""
+    returned stimuli decided, and calls `note` after each append. Their cost depends on what has changed, and not on the
+    number of peers."""
 
     name: str
     carrier: Carrier
@@ -93,37 +97,47 @@ class Links:
     renew_deadlines: Callable[[], None]  #: passes the new ``deadline_of`` all slots on to the jobs' supervisor
     offer_files: Callable[[list[str]], FileAccess | None] = lambda runs: None
     """Returns the access to the files of runs, which the page that starts them carries."""
-    file_access: dict[tuple[str, str], FileAccess] = field(factory=dict)
-    """The access to the files of runs that have not started yet, by their access points and keys."""
     _links: dict[str, _Link] = field(factory=dict)
     _numbers: int = 0
     _pages: dict[str, tuple[int, bytes]] = field(factory=dict)
     """The last page sent to each peer in several parts: where it begins, and its contents."""
-    _slots_of: dict[str, list[Slot]] = field(factory=dict)  #: the claimed slots, by peer
-    _grouped_in: State | None = None  #: the state in which they were grouped, which a failed append replaces
-    _grouped_at: int = 0  #: the log position at which they were grouped
+    _agenda: Agenda[str] = field(factory=Agenda)  #: when there is something to do for each peer
+    _changed: set[str] = field(factory=set)  #: the peers for which that has to be determined again
+    _claimed: dict[str, dict[str, None]] = field(factory=dict)  #: the names of the claimed slots, by peer
+    _claimed_with: dict[str, str] = field(factory=dict)  #: the peer, by the name of the claimed slot
+    _requests: dict[str, list[str]] = field(factory=dict)  #: the claims that were requested, by peer
     _signed_at: int = 0
     _has_begun: bool = False
 
     def __attrs_post_init__(self) -> None:
-        now = self.clock()
         known = {*self.state().peers.followed, *self.state().peers.outboxes}
         if role_of(self.name) != MANAGER:
             known.add(MANAGER)
-        self._links = {peer: _Link(now, asked=now, answered=now) for peer in sorted(known)}
+        for peer in sorted(known):
+            self._link(peer)
+        for slot in self.state().slots:
+            self._note_claim(slot)
+        for request in self.state().claim_requests.values():
+            self._requests.setdefault(peer_of_slot(request.slot), []).append(request.claim)
 
     # Time
 
     def next_due(self) -> int:
         """Return when `receive` has something to do even if no datagram arrives."""
-        due = [self._signed_at + SIGN_OF_LIFE]
-        for peer, link in self._links.items():
-            due.append(link.reading.retry if link.reading is not None else self._next_read(peer, link))
-            if (deadline := self._next_lease_event(peer, link)) is not None:
-                due.append(deadline)
-            if link.is_renewed:
-                due.append(0)
-        return min(due)
+        for peer in self._changed & self._links.keys():
+            self._agenda.schedule(peer, self._due(peer, self._links[peer]))
+        self._changed.clear()
+        first, sign = self._agenda.next_due(), self._signed_at + SIGN_OF_LIFE
+        return sign if first is None else min(first, sign)
+
+    def _due(self, peer: str, link: _Link) -> int:
+        read, lease_event = self._next_ask(peer, link), self._next_lease_event(peer, link)
+        if link.is_renewed:
+            return 0
+        return read if lease_event is None else min(read, lease_event)
+
+    def _next_ask(self, peer: str, link: _Link) -> int:
+        return self._next_read(peer, link) if link.reading is None else link.reading.retry
 
     def _next_read(self, peer: str, link: _Link) -> int:
         if link.latest is not None or not link.is_read:
@@ -133,13 +147,37 @@ class Links:
 
     # Sending
 
-    def hint(self) -> None:
-        """Tell the peers whose outboxes have grown, after an append."""
-        for peer, outbox in self.state().peers.outboxes.items():
-            link = self._link(peer)
-            if link.hinted != len(outbox.positions):
-                link.hinted = len(outbox.positions)
-                self._send_hint(peer)
+    def note(self, events: Iterable[Event]) -> None:
+        """Note what was appended to the log, and tell the peers whose outboxes have grown."""
+        grown: dict[str, None] = {}
+        for event in events:
+            if isinstance(event, Sent):
+                grown[event.peer] = None
+            elif isinstance(event, SlotEvent | JobActivated):
+                self._note_claim(event.slot)
+                if isinstance(event, ClaimRequested):
+                    self._requests.setdefault(peer_of_slot(event.slot), []).append(event.claim)
+        self._changed |= grown.keys()
+        for peer in grown:
+            self._link(peer)
+            self._send_hint(peer)
+
+    def _note_claim(self, name: str) -> None:
+        """Note with which peer this role has a claim on a slot, and that the claim may have changed."""
+        role = role_of(self.name)
+        if role == MANAGER:
+            return
+        slot, peer = self.state().slots.get(name), ""
+        if slot is not None and slot.claim is not None:
+            peer = peer_of_slot(name) if role == ACCESS_POINT else slot.claim.holder
+        before = self._claimed_with.get(name, "")
+        if before:
+            self._claimed[before].pop(name)
+            del self._claimed_with[name]
+        if peer:
+            self._claimed.setdefault(peer, {})[name] = None
+            self._claimed_with[name] = peer
+        self._changed |= {before, peer}
 
     def _send_hint(self, peer: str) -> None:
         outbox = self.state().peers.outboxes.get(peer)
@@ -174,14 +212,17 @@ class Links:
 
     def receive(self) -> list[s.Stimulus]:
         """Handle the datagrams that have arrived and what is due. Return the stimuli to decide."""
-        stimuli: list[s.Stimulus] = [] if self._has_begun else [*self._begin()]
-        self._has_begun = True
+        stimuli: list[s.Stimulus] = []
+        if not self._has_begun:
+            self._has_begun = True
+            stimuli += self._begin()
         for peer, data in self.carrier.receive():
             try:
                 datagram = DECODE(data)
             except (msgspec.MsgspecError, ValueError):
                 continue  # a peer of another release, or a damaged one
             link = self._link(peer)
+            self._changed.add(peer)
             link.heard = self.clock()
             machine = self._machine(peer)
             if machine is not None and machine.expired:
@@ -196,11 +237,12 @@ class Links:
             else:
                 stimuli += self._take_part(peer, link, datagram)
         now = self.clock()
-        for peer, link in self._links.items():
+        self._changed.update(self._agenda.pop_due(now))
+        for peer in sorted(self._changed & self._links.keys()):
+            link = self._links[peer]
             stimuli += self._renewed(peer, link)
             stimuli += self._lease_events(peer, link, now)
-            due = link.reading.retry if link.reading is not None else self._next_read(peer, link)
-            if due <= now:
+            if self._next_ask(peer, link) <= now:
                 self._ask(peer, link, now)
         if self._signed_at + SIGN_OF_LIFE <= now:
             self._signed_at = now
@@ -209,8 +251,10 @@ class Links:
         return stimuli
 
     def _begin(self) -> Iterator[s.Stimulus]:
-        """Return the stimuli after a restart: the running jobs of an access point are disconnected until their
-        execution points read its outbox."""
+        """Begin with a hint to all peers. Return the stimuli after a restart: the running jobs of an access point are
+        disconnected until their execution points read its outbox."""
+        for peer in self.state().peers.outboxes:
+            self._send_hint(peer)
         for peer in self._links:
             slots = [slot for slot, _ in self._leases(peer) if slot.activation is not None]
             if role_of(self.name) == ACCESS_POINT and slots:
@@ -223,6 +267,7 @@ class Links:
         if link is None:
             now = self.clock()
             link = self._links[peer] = _Link(now, asked=now, answered=now)
+            self._changed.add(peer)
         return link
 
     def _answer(self, peer: str, link: _Link, read: Read) -> Iterator[s.Stimulus]:
@@ -267,9 +312,11 @@ class Links:
             contents = UNPACK(data)
         except (msgspec.MsgspecError, ValueError):
             return
+        if not link.collected:
+            link.files = {}  # what the pages before start has started, or never will
         link.collected.append(contents)
         if contents.files is not None:
-            self.file_access |= {(peer, run): contents.files for run in contents.files.keys}
+            link.files |= dict.fromkeys(contents.files.keys, contents.files)
         link.size += len(data)
         if contents.is_complete or link.size > _LARGEST_PAGES or not contents.entries:
             yield from self._follow(peer, link, reading.as_of, contents.is_complete)
@@ -280,6 +327,10 @@ class Links:
         """Return the stimulus that decides the collected pages. A complete page renews the leases of the peer's
         claims."""
         pages, link.collected, link.size = link.collected, [], 0
+        link.is_read, link.read_at = is_complete, asked
+        hint = link.latest
+        if is_complete and hint is not None and not (hint.log == pages[-1].log and hint.version > pages[-1].last):
+            link.latest = None
         try:
             follows = [page.stimulus(self.new_id("follow"), peer) for page in pages]
         except LogError:
@@ -287,10 +338,6 @@ class Links:
         merged = follows[0]
         for other in follows[1:]:
             merged = msgspec.structs.replace(merged, last=other.last, entries=(*merged.entries, *other.entries))
-        link.is_read, link.read_at = is_complete, asked
-        hint = link.latest
-        if is_complete and hint is not None and not (hint.log == pages[-1].log and hint.version > pages[-1].last):
-            link.latest = None
         if is_complete:  # it may end claims, so it renews the others only when it is in the log
             link.renewal = merged.log, merged.last, asked
         followed = self.state().peers.followed.get(peer)
@@ -315,16 +362,9 @@ class Links:
 
     def _leases(self, peer: str) -> Iterator[tuple[Slot, int]]:
         """Yield the slots that have a claim between this role and a peer, with the claims' leases."""
-        state, role = self.state(), role_of(self.name)
-        if {role, role_of(peer)} != {ACCESS_POINT, EXECUTION_POINT}:
-            return
-        if self._grouped_in is not state or self._grouped_at != state.position:
-            self._grouped_in, self._grouped_at, self._slots_of = state, state.position, {}
-            for slot in state.slots.values():
-                if slot.claim is not None:
-                    other = peer_of_slot(slot.name) if role == ACCESS_POINT else slot.claim.holder
-                    self._slots_of.setdefault(other, []).append(slot)
-        yield from ((slot, lease_time(slot)) for slot in self._slots_of.get(peer, ()))
+        if {role_of(self.name), role_of(peer)} == {ACCESS_POINT, EXECUTION_POINT}:
+            slots = self.state().slots
+            yield from ((slots[name], lease_time(slots[name])) for name in self._claimed.get(peer, ()))
 
     def _shortest_lease(self, peer: str) -> int | None:
         if (role_of(self.name), role_of(peer)) != (EXECUTION_POINT, ACCESS_POINT):
@@ -356,12 +396,11 @@ class Links:
 
     def _requests_to(self, peer: str, link: _Link) -> list[tuple[str, int]]:
         """Return the claim requests that a peer has not answered, each with the instant at which it is withdrawn."""
-        lead = self.clock() - self.log_time()
-        return [
-            (each.claim, max(link.answered, each.at + lead) + UNANSWERED)
-            for each in self.state().claim_requests.values()
-            if peer_of_slot(each.slot) == peer
-        ]
+        lead, waiting = self.clock() - self.log_time(), self.state().claim_requests
+        claims = [claim for claim in self._requests.pop(peer, ()) if claim in waiting]
+        if claims:
+            self._requests[peer] = claims
+        return [(claim, max(link.answered, waiting[claim].at + lead) + UNANSWERED) for claim in claims]
 
     def _expires_at(self, peer: str, link: _Link) -> int | None:
         """Return when the slots of an execution point that stays silent are not matched any more."""
@@ -417,6 +456,10 @@ class Links:
             if slot.claim is not None and slot.claim.lease_end:
                 yield s.HolderHeard(self.new_id("lease"), slot.name)
         self.renew_deadlines()
+
+    def file_access(self, peer: str, run: str) -> FileAccess | None:
+        """Return the access to the files of a run that a peer's last pages start."""
+        return self._link(peer).files.get(run)
 
     def deadline_of(self, slot: Slot) -> int:
         """Return the deadline of a job that is about to start on a slot, on this object's clock."""

@@ -55,7 +55,7 @@ class RoleLinks:
                 self._warn(f"what a peer sent could not be decided ({problem}): {stimulus!r:.300}")
 
     def _on_append(self, first: int, events: Sequence[Event]) -> None:
-        self._links.hint()
+        self._links.note(events)
         if self._files is not None:
             self._files.withdraw([self._name_of_run(event.key) for event in events if isinstance(event, JobExited)])
 
@@ -81,7 +81,7 @@ class RoleLinks:
     def _access_point_of(self, launch: Launch) -> AccessPoint | None:
         """Return how a job of another access point accesses its files."""
         run = self._engine.state.slots[launch.slot].activation
-        access = None if run is None else self._links.file_access.pop((launch.holder, run.remote_key), None)
+        access = None if run is None else self._links.file_access(launch.holder, run.remote_key)
         if run is None or access is None:
             return None
         name, key = access.keys[run.remote_key]

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from .caches import Caches
 
 Key = TypeVar("Key", int, str, tuple[int, int])
+
+_LONGEST: Final = 100  #: outdated entries that are kept in any case
 
 
 class Agenda(Generic[Key]):
@@ -23,7 +25,7 @@ class Agenda(Generic[Key]):
     def __init__(self) -> None:
         self._instants: dict[Key, int] = {}
         self._queue: list[tuple[int, Key]] = []
-        """A heap of all scheduled times. Outdated entries are dropped when they reach the top."""
+        """A heap of all scheduled times. Outdated entries are dropped when they reach the top, or are too many."""
 
     def __iter__(self) -> Iterator[Key]:
         return iter(self._instants)
@@ -40,6 +42,9 @@ class Agenda(Generic[Key]):
         elif self._instants.get(key) != due:
             self._instants[key] = due
             heapq.heappush(self._queue, (due, key))
+            if len(self._queue) > _LONGEST + 2 * len(self._instants):
+                self._queue = [(due, key) for key, due in self._instants.items()]
+                heapq.heapify(self._queue)
 
     def schedule_earlier(self, key: Key, due: int | None) -> None:
         """Make a key due at this time, unless it is already due earlier."""

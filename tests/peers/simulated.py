@@ -199,10 +199,10 @@ class Node:
             lambda: EPOCH + self.network.now, self.engine.now, self.engine.id, self.engine.renew_deadlines,
         )  # fmt: skip
         self.engine.deadline_of = self.links.deadline_of
+        self.engine.subscribe(lambda first, events: self.links.note(events))
         self.engine.subscribe(self._check_given_up)
         self.is_up, self._due = True, None
         self.engine.recover()
-        self.links.hint()
 
     def _check_given_up(self, first: int, events: Sequence[Event]) -> None:
         """Check that the processes of jobs have ended before their access point gives them up."""
@@ -233,7 +233,6 @@ class Node:
         self.world.clock, self._due = EPOCH + self.network.now, None
         (result,) = self.engine.handle([stimulus])
         assert not result.refusal, result.refusal
-        self.links.hint()
         return result.value
 
     def due(self) -> int | None:
@@ -256,7 +255,6 @@ class Node:
             if turn and not stimuli:
                 return
             self.engine.handle(stimuli)
-            self.links.hint()
         raise AssertionError(f"{self.name} does not come to rest")
 
 

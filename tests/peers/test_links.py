@@ -1,0 +1,51 @@
+"""The cost of a role's links depends on what has changed, and they keep nothing of what has ended."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.adapters.fabric.datagrams import ENCODE, Hint
+from poolbook.adapters.fabric.file_access import FileAccess
+
+from ..counters.counting import count
+from .simulated import SimulatedPool
+
+AP, EP = "access-point/ap1", "execution-point/ep1"
+
+
+def calls_for_a_datagram(name: str, execution_points: int) -> int:
+    """Return how many functions the links of a role call for a datagram and an append, while its other peers, which run
+    jobs, are silent."""
+    pool = SimulatedPool(execution_points=execution_points)
+    pool.submit(execution_points, Args='"600"')
+    pool.advance(60)
+    node, events = pool.nodes[name], pool.nodes[name].events
+    appended = [event for event in events if getattr(event, "peer", getattr(event, "slot", "")) in (EP, "slot1@ep1")]
+    hint = ENCODE(Hint(pool.ep().log.id, 1_000_000))
+
+    def work() -> None:
+        pool.network.arrived[name] = [(EP, hint)]
+        assert node.links.receive() == []
+        node.links.note(appended[-3:])
+        node.links.next_due()
+
+    node.links.receive()
+    node.links.next_due()
+    return count(work)["calls"]
+
+
+@pytest.mark.parametrize("name", ["manager", AP])
+def test_a_datagram_costs_the_same_however_many_peers_a_role_has(name: str) -> None:
+    assert calls_for_a_datagram(name, 2) == calls_for_a_datagram(name, 20)
+
+
+def test_the_access_to_files_is_forgotten_with_the_next_page() -> None:
+    pool = SimulatedPool()
+    pool.ap().links.offer_files = lambda runs: FileAccess((), "", dict.fromkeys(runs, ("", "")))
+    pool.submit(Args='"60"')
+    pool.advance(30)
+    (run,) = pool.ap().state.activations
+    assert pool.ep().links.file_access(AP, run) is not None
+    pool.advance(60)
+    assert pool.ap().state.activations == {}
+    assert pool.ep().links.file_access(AP, run) is None
