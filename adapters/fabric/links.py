@@ -142,6 +142,8 @@ class Links:
     def _next_read(self, peer: str, link: _Link) -> int:
         if link.latest is not None or not link.is_read:
             return 0
+        if role_of(self.name) == MANAGER:  # its peers show that they live
+            return link.read_at + SIGN_OF_LIFE * 3 // 2
         lease = self._shortest_lease(peer)
         return link.read_at + (SIGN_OF_LIFE if lease is None else min(lease // _RENEWALS, self._alive_interval()))
 
@@ -212,7 +214,7 @@ class Links:
 
     def receive(self) -> list[s.Stimulus]:
         """Handle the datagrams that have arrived and what is due. Return the stimuli to decide."""
-        stimuli: list[s.Stimulus] = []
+        now, stimuli = self.clock(), list[s.Stimulus]()
         if not self._has_begun:
             self._has_begun = True
             stimuli += self._begin()
@@ -223,7 +225,7 @@ class Links:
                 continue  # a peer of another release, or a damaged one
             link = self._link(peer)
             self._changed.add(peer)
-            link.heard = self.clock()
+            link.heard = now
             machine = self._machine(peer)
             if machine is not None and machine.expired:
                 stimuli.append(s.ExecutionPointExpired(self.new_id("lease"), machine.name, expired=False))
@@ -232,6 +234,8 @@ class Links:
                 known = 0 if followed is None or followed.log != datagram.log else followed.version
                 if datagram.version > known:
                     link.latest = datagram
+                elif known == datagram.version and known and role_of(self.name) == MANAGER:
+                    link.read_at = now  # there is nothing to read
             elif isinstance(datagram, Read):
                 stimuli += self._answer(peer, link, datagram)
             else:

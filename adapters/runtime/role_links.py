@@ -9,6 +9,7 @@ from attrs import evolve
 
 from ...domain.events import Event, JobExited
 from ...domain.ports.log import LogError, LogPosition
+from ...domain.ports.stimuli import Stimulus
 from ...domain.ports.world import Launch
 from ...domain.state.peers import peer_name
 from ..fabric.carrier import Carrier
@@ -43,16 +44,26 @@ class RoleLinks:
         return max(0, self._links.next_due() - boot_ticker())
 
     def exchange(self) -> None:
-        """Handle the datagrams of peers. A page that cannot be decided is read again later. Raise `LogError` if an
-        append fails."""
-        for stimulus in self._links.receive():
-            try:
-                self._engine.handle([stimulus])
-            except LogError:
-                raise
-            except Exception as error:
-                problem = f"{type(error).__name__}: {error}"
-                self._warn(f"what a peer sent could not be decided ({problem}): {stimulus!r:.300}")
+        """Handle the datagrams of peers: decide what they sent, and append it together. A page that cannot be decided
+        is read again later. Raise `LogError` if an append fails."""
+        stimuli = self._links.receive()
+        try:
+            if stimuli:
+                self._engine.handle(stimuli)
+        except LogError:
+            raise
+        except Exception:  # so that only the peer at fault is affected
+            for stimulus in stimuli:
+                self._decide_alone(stimulus)
+
+    def _decide_alone(self, stimulus: Stimulus) -> None:
+        try:
+            self._engine.handle([stimulus])
+        except LogError:
+            raise
+        except Exception as error:
+            problem = f"{type(error).__name__}: {error}"
+            self._warn(f"what a peer sent could not be decided ({problem}): {stimulus!r:.300}")
 
     def _on_append(self, first: int, events: Sequence[Event]) -> None:
         self._links.note(events)
