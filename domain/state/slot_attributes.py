@@ -1,12 +1,14 @@
 """A slot's ad in the state: a mapping with a quarter of a dict's size.
 
-Most slots of a pool have the same attributes, so they share the names (a *layout*), and each slot stores only values.
+Most slots of a pool have the same attributes, so they share the names (a *layout*), and each slot stores only values,
+of which equal ones are the same object.
 """
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, MutableMapping
 from functools import cached_property
+from sys import intern
 from typing import Any
 
 
@@ -43,7 +45,7 @@ class SlotAd(MutableMapping[str, str]):
 
     def __init__(self, ad: Mapping[str, str] | None = None) -> None:
         self._layout = _layout(tuple(ad or ()))
-        self._values = list((ad or {}).values())
+        self._values = [*map(intern, (ad or {}).values())]
 
     def __getitem__(self, name: str) -> str:
         return self._values[self._layout[name]]

@@ -6,6 +6,7 @@ A slot's fold also receives the event's position, and the user of the slot's job
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
+from sys import intern
 from typing import Any
 
 from .. import events as e
@@ -37,7 +38,8 @@ def change_ad(ad: MutableMapping[str, str], changes: e.Ad) -> None:
 
 
 def new_machine(event: e.MachineJoined) -> Machine:
-    return Machine(event.machine, event.ad, event.at, dict(event.settings))
+    ad = dict(zip(event.ad, map(intern, event.ad.values()), strict=True))  # machines have many equal values
+    return Machine(event.machine, ad, event.at, dict(event.settings))
 
 
 def _fold_configuration(machine: Machine, event: e.MachineConfigured) -> None:
