@@ -51,6 +51,9 @@ class Roles:
         self.wait_for(lambda: self.output(log).count("; Ctrl-C stops it") == ready or process.poll() is not None)
         assert process.poll() is None, self.output(log)
 
+    def pid(self, log: str) -> int:
+        return self._processes[log].pid
+
     def output(self, log: str) -> str:
         """Return what the process that serves a log has printed."""
         stream = self._processes[log].stdout
