@@ -305,6 +305,11 @@ class Views:
 
         return [decode_slot(record) for (record,) in self.connection.execute("SELECT record FROM slots ORDER BY born")]
 
+    def slot_counts(self) -> list[tuple[str, str, int]]:
+        """Count the slots by state and activity."""
+        statement = "SELECT state, activity, COUNT(*) FROM slots GROUP BY 1, 2 ORDER BY 1, 2"
+        return self.connection.execute(statement).fetchall()
+
     def slot_ads(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
         """Yield the slots' ads as published at an instant (in seconds), in the order in which the slots were
         created."""

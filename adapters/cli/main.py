@@ -39,7 +39,13 @@ COMMANDS, TOOLS = _entries("commands:"), _entries("tools:")
 UNSUPPORTED, WORDS = (texts_by_name(_NAMES[f"{kind} without a command:"]) for kind in ("tools", "words"))
 ALTERNATIVES = UNSUPPORTED | WORDS
 PREFIX = "condor_"
-RENAMED_TOOLS = {"vacate_job": "vacate", "master": "serve", "analyze": "why"}
+RENAMED_TOOLS = {
+    "vacate_job": "vacate",
+    "master": "serve",
+    "analyze": "why",
+    "metricd": "metrics",
+    "gangliad": "metrics",
+}
 """HTCondor's tools that have another name in Poolbook."""
 
 

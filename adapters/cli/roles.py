@@ -25,6 +25,7 @@ from .serve import SERVE, SeparateRole, open_server, preload_modules, serve_unti
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from ..files.app import Exchange
     from ..https.file_service import FileService
     from ..https.manager import ManagerServices, OtherBroker
     from ..https.membership import MemberFiles, Membership
@@ -206,6 +207,7 @@ def _token(word: str) -> str:
 
 def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
     with _with_extra():
+        from ..fabric.second_path import AccessPointPaths, ExecutionPointPaths
         from ..https.joining import Renewal
         from ..https.membership import MemberFiles
     files = MemberFiles(log_paths(url).base)
@@ -215,13 +217,18 @@ def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
     separate = SeparateRole(membership.role, membership.name, terms.dialect, terms.uid_domain, settings)
     server = open_server(command, arguments, is_measured=is_measured, url=url, separate=separate)
     with closing(server):
-        carrier = files.carrier()
-        links = server.connect(carrier)
+        broker = files.carrier()
         if membership.role == ACCESS_POINT:
             commands = _commands(server, arguments, url)
-            links.offer_files(lambda request_of: _file_service(files, membership, request_of, commands))
+            carrier = AccessPointPaths(broker)
+            server.connect(carrier).offer_files(
+                lambda request_of: _file_service(files, membership, request_of, carrier.exchange, commands)
+            )
+        else:
+            paths = ExecutionPointPaths(broker, membership.name, files.folder / "access-points.json")
+            server.connect(paths).learn_paths(paths.learn)
         server.start_serving()
-        with closing(Renewal(files, carrier, server.warn)):
+        with closing(Renewal(files, broker, server.warn)):
             where = f"{membership.peer} of the pool {terms.pool} ({membership.url}) in {safe_url(url)}"
             return serve_until_stopped(server, arguments, where)
 
@@ -242,12 +249,15 @@ def _file_service(
     files: MemberFiles,
     membership: Membership,
     request_of: Callable[[str], LaunchRequest | None],
+    exchange: Exchange,
     commands: Callable[[FileService], Starlette],
 ) -> FileService:
     from ..https.file_service import FileService
 
     folder = files.folder / "files"
-    return FileService(folder, membership.name, request_of, membership.url, files.authority, files.proof, commands)
+    return FileService(
+        folder, membership.name, request_of, membership.url, files.authority, files.proof, exchange, commands
+    )
 
 
 def _serve_each(arguments: Arguments, logs: Sequence[str]) -> int:

@@ -8,6 +8,7 @@ import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -19,6 +20,7 @@ from .submit import description_of, policy_warning_lines, print_warnings
 
 if TYPE_CHECKING:
     from ...domain.decide.pool_configuration import Load
+    from ..runtime.companions import Companions
     from ..runtime.pool_server import PoolServer
 
 RUN = command_table("run")
@@ -246,11 +248,23 @@ def serve_until_stopped(
         from .log_commands import print_live_lines
 
         server.engine.subscribe(print_live_lines)
-    while not server.stopping:
-        server.step()
+    with closing(_companions(server, arguments)) as companions:
+        while not server.stopping:
+            companions.check()
+            seconds = companions.until_due
+            server.step(None if seconds is None else server.world.now() + round(seconds * 1_000_000))
     print(f"poolbook: stopping; {end}", flush=True)
     server.shut_down()
     return 0
+
+
+def _companions(server: PoolServer, arguments: Arguments) -> Companions:
+    from ..runtime.companions import Companions
+    from ..runtime.config_sources import config_files
+    from ..runtime.configuration import load
+
+    files = [path.absolute() for path in config_files(arguments.values("config"))]
+    return Companions(server.url, load(files, subsystem="MASTER"), [str(file) for file in files], server.warn)
 
 
 def _run_to_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:

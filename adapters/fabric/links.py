@@ -67,6 +67,9 @@ class _Link:
     heard: int
     asked: int = 0
     answered: int = 0
+    heard_again: int = 0
+    """When an execution point with disconnected jobs first asked again; 0: not yet. The jobs reconnect when its outbox
+    has been read to the end since then, because it may report that they do not run any more."""
     renewal: tuple[str, int, int] | None = None
     """A complete page that renews leases once it is in the log: the peer's log, its last entry, and when it was asked
     for."""
@@ -95,8 +98,10 @@ class Links:
     log_time: Callable[[], int]
     new_id: Callable[[str], str]
     renew_deadlines: Callable[[], None]  #: passes the new ``deadline_of`` all slots on to the jobs' supervisor
-    offer_files: Callable[[list[str]], FileAccess | None] = lambda runs: None
-    """Returns the access to the files of runs, which the page that starts them carries."""
+    offer_files: Callable[[str, list[str]], FileAccess | None] = lambda peer, runs: None
+    """Returns the access to the files of a peer's runs, which the page that starts them carries."""
+    learn_path: Callable[[str, FileAccess], None] = lambda peer, access: None
+    """Receives the access to an access point from its pages."""
     _links: dict[str, _Link] = field(factory=dict)
     _numbers: int = 0
     _pages: dict[str, tuple[int, bytes]] = field(factory=dict)
@@ -140,7 +145,7 @@ class Links:
         return self._next_read(peer, link) if link.reading is None else link.reading.retry
 
     def _next_read(self, peer: str, link: _Link) -> int:
-        if link.latest is not None or not link.is_read:
+        if link.latest is not None or not link.is_read or link.heard_again > link.read_at:
             return 0
         if role_of(self.name) == MANAGER:  # its peers show that they live
             return link.read_at + SIGN_OF_LIFE * 3 // 2
@@ -237,7 +242,7 @@ class Links:
                 elif known == datagram.version and known and role_of(self.name) == MANAGER:
                     link.read_at = now  # there is nothing to read
             elif isinstance(datagram, Read):
-                stimuli += self._answer(peer, link, datagram)
+                self._answer(peer, link, datagram)
             else:
                 stimuli += self._take_part(peer, link, datagram)
         now = self.clock()
@@ -274,21 +279,21 @@ class Links:
             self._changed.add(peer)
         return link
 
-    def _answer(self, peer: str, link: _Link, read: Read) -> Iterator[s.Stimulus]:
+    def _answer(self, peer: str, link: _Link, read: Read) -> None:
         """Send a part of a page. A complete page renews the leases of this role's claims at the peer."""
         kept = self._pages.get(peer)
         if read.part and kept is not None and kept[0] == read.after:
             data = kept[1]
         else:
             page = read_page(self.log, self.state(), peer, read.after)
-            if runs := page.starts():
-                page = msgspec.structs.replace(page, files=self.offer_files(runs))
+            if page.entries and role_of(peer) == EXECUTION_POINT:
+                page = msgspec.structs.replace(page, files=self.offer_files(peer, page.starts()))
             data = PACK(page)
             self._pages[peer] = read.after, data
             if page.is_complete:
                 link.answered = self.clock()
-                if role_of(self.name) == ACCESS_POINT:
-                    yield from self._heard(peer)
+                if not link.heard_again and self._disconnected(peer):
+                    link.heard_again = link.answered
         parts, check = max(1, -(-len(data) // PART)), crc32(data)
         if read.part < parts:
             piece = data[read.part * PART : (read.part + 1) * PART]
@@ -321,6 +326,7 @@ class Links:
         link.collected.append(contents)
         if contents.files is not None:
             link.files |= dict.fromkeys(contents.files.keys, contents.files)
+            self.learn_path(peer, contents.files)
         link.size += len(data)
         if contents.is_complete or link.size > _LARGEST_PAGES or not contents.entries:
             yield from self._follow(peer, link, reading.as_of, contents.is_complete)
@@ -442,18 +448,23 @@ class Links:
         if over:
             yield s.LeaseOver(self.new_id("lease"), tuple(over))
 
-    def _heard(self, peer: str) -> Iterator[s.Stimulus]:
-        """Return the stimulus that says that the execution point of disconnected jobs answers again."""
+    def _disconnected(self, peer: str) -> tuple[str, ...]:
+        """Return the slots of an execution point's disconnected jobs, if this role is their access point."""
         disconnected = self.state().disconnected
-        slots = [slot.name for slot, _ in self._leases(peer) if slot.activation and slot.activation.key in disconnected]
-        if slots:
-            yield s.ExecutionPointHeard(self.new_id("lease"), tuple(slots))
+        if not disconnected or role_of(self.name) != ACCESS_POINT:
+            return ()
+        runs = ((slot.name, slot.activation) for slot, _ in self._leases(peer))
+        return tuple(slot for slot, run in runs if run is not None and run.key in disconnected)
 
     def _renewed(self, peer: str, link: _Link) -> Iterator[s.Stimulus]:
-        """After a renewal, renew the deadlines of a holder's jobs. Return the stimuli that say that the holder is not
-        silent any more."""
-        self._asked(peer, link)
+        """After a renewal, renew the deadlines of a holder's jobs. Return the stimuli that say that the holder, or the
+        execution point of disconnected jobs, is not silent any more."""
+        asked = self._asked(peer, link)
         is_renewed, link.is_renewed = link.is_renewed, False
+        if is_renewed and 0 < link.heard_again <= asked:
+            link.heard_again = 0
+            if slots := self._disconnected(peer):
+                yield s.ExecutionPointHeard(self.new_id("lease"), slots)
         if not is_renewed or (role_of(self.name), role_of(peer)) != (EXECUTION_POINT, ACCESS_POINT):
             return
         for slot, _ in self._leases(peer):

@@ -7,16 +7,18 @@ POST /ACTIVATION/outputs                  starts to send outputs: their list; th
 GET /ACTIVATION/outputs                   the position where the sender continues (If-Match)
 PUT /ACTIVATION/outputs/data              a range of the stream of outputs (Content-Range, If-Match)
 POST /ACTIVATION/outputs/place            brings the complete outputs to their destinations; the answer is the result
+POST /datagrams/NAME                      exchanges datagrams with an execution point (``fabric/second_path``)
 ========================================  ==============================================================================
 
-The transfer key is the bearer token of each request. Answers: 403 another key, 404 unknown activation (it may be
-offered later), 409 a file that cannot be read, 412 another list of files than that of If-Match.
+The transfer key, or the key for datagrams, is the bearer token of each request. Answers: 403 another key, 404 unknown
+activation (it may be offered later), 409 a file that cannot be read, 412 another list of files than that of If-Match.
 """
 
 from __future__ import annotations
 
 import asyncio
 import functools
+import hmac
 import re
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -28,6 +30,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from ...domain.state.peers import EXECUTION_POINT, peer_name
+from ..fabric.second_path import DECODE, ENCODE, LARGEST_REQUEST
 from ..machine.execution.supervisor.file_pieces import Layout, read_pieces
 from ..machine.execution.supervisor.rights import acting_as
 from ..machine.execution.supervisor.usage_meter import TransferError
@@ -35,6 +39,7 @@ from .incoming import fields_of
 from .offers import PARTS, Offer, Offers, StaleRequest
 
 T = TypeVar("T")
+Exchange = Callable[[str, list[bytes]], list[bytes]]
 _THREADS = 32  #: maximum number of files that are read and written at the same time
 _SILENCE_S = 60.0  #: a sender that sends nothing for so long is disconnected
 _PLACING_S = 15.0  #: if bringing outputs to their destinations takes longer, the client asks again
@@ -43,11 +48,13 @@ _BLOCK = 1 << 20
 _RANGE = re.compile(r"bytes[= ]([0-9]{1,18})-([0-9]{1,18})(?:/[0-9]+)?")
 
 
-def files_app(offers: Offers) -> Starlette:
-    """Return the application. Mount it where the base URLs in ``LaunchRequest.access_point`` point to."""
-    app = _FilesApp(offers)
+def files_app(offers: Offers, exchange: Exchange = lambda peer, datagrams: []) -> Starlette:
+    """Return the application. Mount it where the base URLs in ``LaunchRequest.access_point`` point to. ``exchange``
+    receives the datagrams of a peer, and returns those for it."""
+    app = _FilesApp(offers, exchange)
     return Starlette(
         routes=[
+            Route("/datagrams/{name:path}", app.exchange_datagrams, methods=["POST"]),
             Route("/{activation}/outputs", app.begin_outputs, methods=["POST"]),
             Route("/{activation}/outputs", app.position, methods=["GET"]),
             Route("/{activation}/outputs/data", app.receive, methods=["PUT"]),
@@ -72,8 +79,8 @@ async def _bad_request(request: Request, error: Exception) -> Response:
 
 
 class _FilesApp:
-    def __init__(self, offers: Offers) -> None:
-        self._offers = offers
+    def __init__(self, offers: Offers, exchange: Exchange) -> None:
+        self._offers, self._exchange = offers, exchange
         self._threads = ThreadPoolExecutor(_THREADS, "files")
 
     def _offer(self, request: Request) -> Offer:
@@ -81,14 +88,18 @@ class _FilesApp:
         offer = self._offers.find(request.path_params["activation"])
         if offer is None:
             raise HTTPException(404)
-        kind, _, key = request.headers.get("Authorization", "").partition(" ")
-        if kind.lower() != "bearer" or not self._offers.authorizes(offer, key):
-            raise HTTPException(403)
+        _check_key(request, self._offers.key(offer.order["key"], offer.run))
         return offer
 
     async def _run(self, work: Callable[..., T], *arguments: Any) -> T:
         """Run blocking work in a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._threads, functools.partial(work, *arguments))
+
+    async def exchange_datagrams(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        _check_key(request, self._offers.datagram_key(name))
+        datagrams = DECODE(await _read_body(request, LARGEST_REQUEST))
+        return Response(ENCODE(self._exchange(peer_name(EXECUTION_POINT, name), datagrams)))
 
     # Inputs
 
@@ -134,35 +145,32 @@ class _FilesApp:
 
     async def begin_outputs(self, request: Request) -> Response:
         offer = self._offer(request)
-        body = bytearray()
-        async for data in body_of(request):
-            body += data
-            if len(body) > _LARGEST_LIST:
-                raise ValueError("the list of outputs is too large")
-        tag, position = await self._run(offer.begin_outputs, bytes(body))
+        tag, position = await self._run(offer.begin_outputs, await _read_body(request, _LARGEST_LIST))
         return JSONResponse({"position": position}, headers={"ETag": tag})
 
     async def position(self, request: Request) -> Response:
         offer, tag = self._offer(request), request.headers.get("If-Match", "")
-        return JSONResponse({"position": await self._run(offer.position, tag)})
+        return JSONResponse({"position": await self._run(offer.resume, tag)})
 
     async def receive(self, request: Request) -> Response:
         """Receive a range of the stream of outputs. Read the whole request even if the rest is not needed, because the
-        client reads no answer before it has sent everything."""
+        client reads no answer before it has sent everything. If the connection breaks, keep what has arrived."""
         offer, tag = self._offer(request), request.headers.get("If-Match", "")
         match = _RANGE.fullmatch(request.headers.get("Content-Range", ""))
         if match is None:
             raise ValueError("the range is invalid")
         sender = await self._run(offer.start_sending, tag, int(match[1]))
         is_needed, block = bool(sender), bytearray()
-        async for data in body_of(request):
-            block += data
-            if is_needed and len(block) >= _BLOCK:
-                is_needed = await self._run(offer.receive, sender, bytes(block))
-            if not is_needed or len(block) >= _BLOCK:
-                block.clear()
-        if is_needed and block:
-            await self._run(offer.receive, sender, bytes(block))
+        try:
+            async for data in body_of(request):
+                block += data
+                if is_needed and len(block) >= _BLOCK:
+                    is_needed = await self._run(offer.receive, sender, bytes(block))
+                if not is_needed or len(block) >= _BLOCK:
+                    block.clear()
+        finally:
+            if is_needed and block:
+                await self._run(offer.receive, sender, bytes(block))
         return JSONResponse({"position": await self._run(offer.position, tag)})
 
     async def place(self, request: Request) -> Response:
@@ -187,6 +195,21 @@ class _Blocks:
 
     def close(self) -> None:
         self._blocks.close()  # type: ignore[attr-defined]
+
+
+def _check_key(request: Request, key: str) -> None:
+    kind, _, text = request.headers.get("Authorization", "").partition(" ")
+    if kind.lower() != "bearer" or not hmac.compare_digest(key.encode(), text.encode()):
+        raise HTTPException(403)
+
+
+async def _read_body(request: Request, longest: int) -> bytes:
+    body = bytearray()
+    async for data in body_of(request):
+        body += data
+        if len(body) > longest:
+            raise ValueError("the request is too large")
+    return bytes(body)
 
 
 def _part(request: Request) -> str:

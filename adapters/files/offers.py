@@ -85,8 +85,15 @@ class Offer:
             return self._outputs.tag, self._outputs.position
 
     def position(self, tag: str) -> int:
-        """Return the position where the sender of the outputs continues."""
+        """Return the position up to which the outputs were received."""
         with self._lock:
+            return self._current_outputs(tag).position
+
+    def resume(self, tag: str) -> int:
+        """Return the position where the sender of the outputs continues. Earlier requests may not send more, or the
+        position would no longer be correct when the sender has received it."""
+        with self._lock:
+            self._sender += 1
             return self._current_outputs(tag).position
 
     def start_sending(self, tag: str, position: int) -> int:
@@ -199,14 +206,17 @@ class Offers:
 
     def key(self, activation: str, run: int) -> str:
         """Return the transfer key of an activation."""
-        return hmac.new(self._secret, json.dumps([activation, run]).encode(), sha256).hexdigest()
+        return self._sign([activation, run])
+
+    def datagram_key(self, name: str) -> str:
+        """Return the key with which the execution point of this name exchanges datagrams."""
+        return self._sign(name)
+
+    def _sign(self, content: object) -> str:
+        return hmac.new(self._secret, json.dumps(content).encode(), sha256).hexdigest()
 
     def find(self, activation: str) -> Offer | None:
         return self._offers.get(activation)
-
-    def authorizes(self, offer: Offer, key: str) -> bool:
-        """Return True if a transfer key is that of an activation."""
-        return hmac.compare_digest(self.key(offer.order["key"], offer.run).encode(), key.encode())
 
     def close(self) -> None:
         """Wait until everything that was withdrawn is removed."""

@@ -13,13 +13,13 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from ..fabric.file_access import FileAccess
-from ..files.app import files_app
+from ..files.app import Exchange, files_app
 from ..files.offers import Offers
 from ..files.relay import RelayClient
 from ..machine.execution.activation import LaunchRequest
 from ..machine.host import host_addresses
 from ..security.authority import Authority
-from .service import Address, HttpsService
+from .service import Address, HttpsService, ServiceError
 
 _PATH = "/files"
 
@@ -32,27 +32,29 @@ class FileService:
     :param manager: the manager's URL
     :param authority: the file (PEM) of the pool's authority, which certifies the manager
     :param proof: returns the headers that prove to the manager which access point this is
+    :param exchange: receives datagrams of a peer, and returns those for it
     :param commands: returns what answers the commands that the manager forwards, at the path /commands
     """
 
     def __init__(
         self, folder: Path, name: str, request_of: Callable[[str], LaunchRequest | None], manager: str,
-        authority: Path, proof: Callable[[], Mapping[str, str]],
+        authority: Path, proof: Callable[[], Mapping[str, str]], exchange: Exchange,
         commands: Callable[[FileService], Starlette],
     ) -> None:  # fmt: skip
         self._offers = Offers(folder)
         self._request_of = request_of
         own_authority = Authority(folder, name, time.time())
         addresses = [*host_addresses()]
-        self._service = HttpsService(Address("0.0.0.0", 0))
+        application = files_app(self._offers, exchange)
+        self._service = _listen(folder / "port")
         self._service.start(
-            Starlette(routes=[Mount(_PATH, files_app(self._offers))]),
+            Starlette(routes=[Mount(_PATH, application)]),
             own_authority.certificate_for([*addresses, "127.0.0.1"], time.time()),
         )
         relay = f"{manager}/v1/relay"
         context = ssl.create_default_context(cafile=str(authority))
-        application = Starlette(routes=[Mount("/commands", commands(self)), Mount("/", files_app(self._offers))])
-        self._relay = RelayClient(application, relay, name, context, proof)
+        relayed = Starlette(routes=[Mount("/commands", commands(self)), Mount("/", application)])
+        self._relay = RelayClient(relayed, relay, name, context, proof)
         port = self._service.address.port
         self._urls = (
             *(f"https://{Address(each, port)}{_PATH}" for each in addresses),
@@ -60,16 +62,20 @@ class FileService:
         )
         self._ca = own_authority.certificate_path.read_text() + authority.read_text()
 
-    def access(self, runs: Iterable[str]) -> FileAccess | None:
-        """Return how an execution point accesses the files of these runs; None if none of them transfers files."""
+    def access(self, peer: str, runs: Iterable[str]) -> FileAccess:
+        """Return how an execution point accesses the files of these runs."""
+        return FileAccess(self._urls, self._ca, self.offer(runs), self._offers.datagram_key(peer.partition("/")[2]))
+
+    def offer(self, runs: Iterable[str]) -> dict[str, tuple[str, str]]:
+        """Offer the files of those runs that transfer some. Return each run's name here, and its transfer key."""
         keys = {}
         for run in runs:
             request = self._request_of(run)
             if request is not None and request.transfer is not None:
                 keys[run] = request.key, self._offers.offer(request, int(run))
-        return FileAccess(self._urls, self._ca, keys) if keys else None
+        return keys
 
-    def offer(self, request: LaunchRequest) -> str:
+    def offer_request(self, request: LaunchRequest) -> str:
         """Offer files outside of runs; return the transfer key."""
         return self._offers.offer(request, 0)
 
@@ -85,3 +91,15 @@ class FileService:
         self._relay.close()
         self._service.close()
         self._offers.close()
+
+
+def _listen(file: Path) -> HttpsService:
+    """Listen on the port that a file contains, so that running jobs reach the service after a restart; if another
+    program uses the port now, on any port."""
+    port = int(file.read_text()) if file.exists() else 0
+    try:
+        service = HttpsService(Address("0.0.0.0", port))
+    except ServiceError:
+        service = HttpsService(Address("0.0.0.0", 0))
+    file.write_text(str(service.address.port))
+    return service

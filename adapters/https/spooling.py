@@ -46,7 +46,7 @@ SPOOL_KINDS: Final = (OfferFiles.__name__, TakeFiles.__name__)
 class Offering(Protocol):
     """Offers files to other machines: ``FileService``."""
 
-    def offer(self, request: LaunchRequest) -> str:
+    def offer_request(self, request: LaunchRequest) -> str:
         """Offer the files of a request with this key; return the transfer key."""
 
     def withdraw(self, names: list[str]) -> None: ...
@@ -96,4 +96,4 @@ class SpoolTransfers:
             key=name, job=name, slot="", executable="", iwd=os.path.dirname(place) if part == "inputs" else place,
             files=account, transfer=transfer,
         )  # fmt: skip
-        return {"activation": name, "key": self._files.offer(request), "names": names}
+        return {"activation": name, "key": self._files.offer_request(request), "names": names}

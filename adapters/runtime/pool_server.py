@@ -96,7 +96,7 @@ class PoolServer:
         another machine or in another directory. The jobs of `served_users` run. `wait` is how many seconds a program's
         pool waits for the lock; with None, it waits only for a short command. Raise `AlreadyServed` if another process
         holds the lock, `LogError` if the log cannot be opened."""
-        self.paths = log_paths(url)
+        self.url, self.paths = url, log_paths(url)
         self._served_users = served_users if os.geteuid() == 0 else ServedUsers.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)

@@ -13,10 +13,12 @@ from ...domain.ports.stimuli import Stimulus
 from ...domain.ports.world import Launch
 from ...domain.state.peers import peer_name
 from ..fabric.carrier import Carrier
+from ..fabric.file_access import FileAccess
 from ..fabric.links import Links
 from ..machine.execution.activation import AccessPoint, LaunchRequest
 from ..machine.execution.supervisor.supervised_job import boot_ticker
 from .engine import Engine
+from .job_users import NotRun
 from .local_world import LocalWorld
 
 if TYPE_CHECKING:
@@ -78,15 +80,24 @@ class RoleLinks:
         runs = self._engine.state.activations
         files = self._files = open_service(self._request_of)
         self._links.offer_files = files.access
-        files.access(runs)
+        files.offer(runs)
         files.retain(map(self._name_of_run, runs))
+
+    def learn_paths(self, learn: Callable[[str, FileAccess], None]) -> None:
+        """Call ``learn`` with the access to each access point that claims slots of this role."""
+        self._links.learn_path = learn
 
     def _name_of_run(self, key: str) -> str:
         return str(LogPosition(self._engine.log.id, int(key)))
 
     def _request_of(self, run: str) -> LaunchRequest | None:
+        """Return the request that would start a run here; None if that is not possible: then the execution point
+        cannot start it, either."""
         for launch in self._engine.launches([run]):
-            return evolve(self._world.launch_request(launch), key=self._name_of_run(run))
+            try:
+                return evolve(self._world.launch_request(launch), key=self._name_of_run(run))
+            except (NotRun, ValueError) as error:
+                self._warn(f"the files of job {launch.cluster}.{launch.proc} cannot be offered: {error}")
         return None
 
     def _access_point_of(self, launch: Launch) -> AccessPoint | None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from typing import Any
 
 from .context import Context
-from .syntax import ClassAdSyntaxError, parse_evaluated, parse_new_ad, parse_old_value
+from .syntax import ClassAdSyntaxError, parse_evaluated, parse_new_ad, parse_new_ads, parse_old_value
 from .tree import AdExpression, Cell, Constant, Expression, ListExpression, ListValue, Literal, Scope, TimeLiteral
 from .unparse import format_real, quote_name, sort_attributes, unparse, unparse_old, unparse_with_blank
 from .values import (
@@ -56,6 +56,14 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         ad = cls()
         ad._cells = parse_new_ad(text).cells
         return ad
+
+    @classmethod
+    def all_from_new(cls, text: str) -> list[ClassAd]:
+        """Parse a sequence of ads such as ``[a = 1] [a = 2]``. Commas between the ads are optional.
+
+        :raises ClassAdSyntaxError: if the text contains anything else
+        """
+        return [cls._nested(expression.cells, None) for expression in parse_new_ads(text)]
 
     @classmethod
     def from_old(cls, text: str, *, strict: bool = False) -> ClassAd:

@@ -140,6 +140,12 @@ def parse_new_ad(text: str) -> AdExpression:
     return parser.run(parser.whole_ad)
 
 
+def parse_new_ads(text: str) -> list[AdExpression]:
+    """Parse ads in square brackets, which may be separated by commas, such as the files of metric definitions."""
+    parser = _ExpressionParser(text)
+    return parser.run(parser.ads_to_end)
+
+
 class _ExpressionParser:
     __slots__ = ("depth", "index", "old", "pattern", "text", "tokens")
 
@@ -203,6 +209,18 @@ class _ExpressionParser:
             raise self._unexpected("an ad in square brackets")
         self.index = 1
         return self._ad()
+
+    def ads_to_end(self) -> list[AdExpression]:
+        ads = []
+        while self.tokens[self.index]:
+            if self.tokens[self.index] == ",":
+                self.index += 1
+            elif self.tokens[self.index] == "[":
+                self.index += 1
+                ads.append(self._ad())
+            else:
+                raise self._unexpected("an ad in square brackets")
+        return ads
 
     def expression(self) -> Expression:
         """Parse operands and binary operators, optionally followed by ``? :``."""

@@ -307,7 +307,7 @@ class Matchmaker:
         remainder = self.remainders.remainder_of_row(row)
         cores = self.remainders.cores(remainder, amounts, self.rules.use_slot_weights)
         ranked = key if remainder.version else None
-        remainder.subtract(amounts)
+        remainder.subtract(amounts, request.job)
         part, limits = self._record_cut(name, row, remainder), _take_limits(request, row)
         choice = ChosenMatch(
             cluster,
@@ -338,7 +338,7 @@ class Matchmaker:
         self, request: ResourceRequest, account: CycleSubmitter, cluster: Cluster, proc: int, offer: PslotOffer
     ) -> ChosenMatch:
         assert self.pslots is not None
-        row, remainder = offer.key[5], self.pslots.accept_offer(offer)
+        row, remainder = offer.key[5], self.pslots.accept_offer(offer, request.job)
         name = self.pool.names[row]
         part = self._record_cut(name, row, remainder)
         parts = tuple([self.pool.names[each] for each in offer.preempted])

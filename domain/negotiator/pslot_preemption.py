@@ -142,12 +142,12 @@ class PslotPreemption:
                 return offer
         return None
 
-    def accept_offer(self, offer: PslotOffer) -> Remainder:
+    def accept_offer(self, offer: PslotOffer, job: ClassAd) -> Remainder:
         """Take an offer for a job; return what remains of the slot."""
         remainder = evolve(offer.rest, resources=dict(offer.rest.resources), ad=offer.rest.ad.copy())
         self.remainders.by_row[offer.key[5]] = remainder
         del remainder.ad["RemoteUser"]
-        remainder.subtract(offer.amounts)
+        remainder.subtract(offer.amounts, job)
         return remainder
 
     def _is_available(self, offer: PslotOffer, free: Mask) -> bool:
@@ -227,7 +227,11 @@ class Remainder:
     ad: ClassAd
     version: int = 0
 
-    def subtract(self, amounts: Mapping[str, int]) -> None:
+    def subtract(self, amounts: Mapping[str, int], job: ClassAd) -> None:
+        """Subtract what a job takes."""
+        if self.carver.devices:
+            for name, available in (self.carver.devices_left(job, self.ad, amounts) or {}).items():
+                self.ad[name] = available
         for name, amount in amounts.items():
             self.resources[name] -= amount
             self.ad[name] = int(self.resources[name])
@@ -258,7 +262,11 @@ class Remainders:
     def amounts(self, row: int, job: ClassAd) -> dict[str, int] | None:
         """Return the resource amounts that a job would use of a partitionable slot, or None if too little is left."""
         remainder = self.remainder_of_row(row)
-        return remainder.carver.amounts_for(job, remainder.resources)
+        carver = remainder.carver
+        amounts = carver.amounts_for(job, remainder.resources)
+        if amounts is not None and carver.devices and carver.devices_left(job, remainder.ad, amounts) is None:
+            return None
+        return amounts
 
     def version(self, row: int) -> int:
         """Return how often matches have cut resources from a slot in this cycle."""

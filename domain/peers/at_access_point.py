@@ -155,8 +155,11 @@ def decide_report(draft: Draft[State], stimulus: s.Follow, position: int, event:
     if isinstance(report, s.ActivationEnded) and run.next_signal:
         # The execution point's own signal, which is read late, preceded the end.
         report = replace(report, at=max(report.at, run.first_signalled))
-    if isinstance(report, s.ActivationEnded) and report.lost and run.executing:
-        elsewhere.disconnect(draft, run, draft.now)
+    if isinstance(report, s.ActivationEnded):
+        if not report.lost:
+            elsewhere.reconnect(draft, run)
+        elif run.executing:
+            elsewhere.disconnect(draft, run, draft.now)
     _RULES[type(report)](draft, report)
 
 
@@ -186,8 +189,7 @@ def disconnect(draft: Draft[State], stimulus: s.ExecutionPointSilent) -> None:
 
 def reconnect(draft: Draft[State], stimulus: s.ExecutionPointHeard) -> None:
     for run in _runs_on(draft, stimulus.slots):
-        if run.key in draft.state.disconnected:
-            draft.emit(e.JobReconnected(*draft.header("heard"), run.cluster, run.proc))
+        elsewhere.reconnect(draft, run)
 
 
 def give_up(draft: Draft[State], stimulus: s.LeaseOver) -> None:

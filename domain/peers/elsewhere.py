@@ -126,6 +126,12 @@ def disconnect(draft: Draft[State], run: Activation, until: int, cause: str = "u
         draft.emit(e.JobDisconnected(*draft.header(cause), run.cluster, run.proc, until))
 
 
+def reconnect(draft: Draft[State], run: Activation) -> None:
+    """Record that the execution point of a disconnected job answers again, and that the job has not been lost."""
+    if run.key in draft.state.disconnected:
+        draft.emit(e.JobReconnected(*draft.header("heard"), run.cluster, run.proc))
+
+
 def end_lost_run(draft: Draft[State], run: Activation) -> None:
     """End a run about which its execution point knows nothing any more. As in HTCondor, it is disconnected first."""
     from ..schedd.job_processes import end_run

@@ -41,8 +41,16 @@ class SlotCarver(Protocol):
     def has_consumption_policy(self) -> bool:
         """Return True if the slot has a consumption policy."""
 
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """Return the resources that are devices."""
+
     def amounts_for(self, job: ClassAd, left: Mapping[str, float]) -> dict[str, int] | None:
         """Return the amounts that a job takes, or None if not enough is ``left``."""
+
+    def devices_left(self, job: ClassAd, ad: ClassAd, amounts: Mapping[str, int]) -> dict[str, Expression] | None:
+        """Return the attributes of a slot's ad that list its available devices, without those that a job takes, or None
+        if too few of them are suitable."""
 
 
 class SlotAds(Protocol):

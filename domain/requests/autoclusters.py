@@ -343,7 +343,13 @@ def _names_read(text: str) -> tuple[str, ...]:
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
 
 
+_WITHOUT_DEVICES = frozenset({"cpus", "memory", "disk"})
+
+
 @lru_cache(maxsize=5000)
 def slot_attribute_words(signature: Signature) -> frozenset[str]:
-    """Return a signature's words, in lower case. They include every slot attribute that the jobs may read."""
-    return frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))
+    """Return a signature's words, in lower case. They include every slot attribute that the jobs may read, and the
+    lists of devices that they may take."""
+    words = frozenset(word.lower() for _, text in signature for word in _WORD.findall(text))
+    requests = (name.lower().removeprefix("request") for name, _ in signature if name.lower().startswith("request"))
+    return words.union(f"available{name}" for name in requests if name not in _WITHOUT_DEVICES)

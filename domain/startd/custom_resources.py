@@ -138,6 +138,13 @@ def _attribute_text(ad: ClassAd, name: str) -> str:
 # Assigning devices to slots
 
 
+class DeviceAssignment(Struct, frozen=True):
+    """The ids of a slot's devices, by resource, and why the slot is broken (empty: it is not)."""
+
+    ids: Mapping[str, tuple[str, ...]]
+    broken: str = ""
+
+
 def meets_constraint(resource: CustomResource, number: int, constraint: str) -> bool:
     """Return True if a device meets a constraint: a device number, a list of ids, or an expression over its
     properties."""
@@ -157,23 +164,24 @@ def meets_constraint(resource: CustomResource, number: int, constraint: str) -> 
 
 
 def assign_devices(
-    resources: Iterable[CustomResource], allocations: Iterable[SlotAllocation]
-) -> dict[int, dict[str, tuple[str, ...]]]:
-    """Return the ids of each slot's devices, by slot number and resource. In slot order, each slot takes the first
-    suitable devices.
+    resources: Iterable[CustomResource], allocations: Iterable[SlotAllocation], *, may_break: bool
+) -> dict[int, DeviceAssignment]:
+    """Return each slot's devices, by slot number. In slot order, each slot takes the first suitable devices. If too few
+    are left for a slot, it is broken.
 
-    :raises SlotTypeError: if too few devices meet a slot's constraint
+    :raises SlotTypeError: if a slot is broken, unless ``may_break``
     """
     with_devices = [resource for resource in resources if resource.ids]
     free_numbers = {resource.name: list(range(len(resource.ids))) for resource in with_devices}
-    assignments: dict[int, dict[str, tuple[str, ...]]] = {}
+    assignments: dict[int, DeviceAssignment] = {}
     for allocation in allocations:
-        assignments[allocation.number] = {}
+        ids: dict[str, tuple[str, ...]] = {}
+        broken = ""
         for resource in with_devices:
             name, slot_type = resource.name, allocation.type
             count, constraint = int(allocation.amount(name)), slot_type.constraints.get(name, "")
             suitable = [number for number in free_numbers[name] if meets_constraint(resource, number, constraint)]
-            if len(suitable) < count:
+            if len(suitable) < count and not may_break:
                 raise SlotTypeError(
                     f"SLOT_TYPE_{slot_type.number}: slot {allocation.number} needs {count} {name} that satisfy "
                     f"{constraint}, but only {len(suitable)} are left: ask for fewer, or change the constraint"
@@ -181,13 +189,26 @@ def assign_devices(
             chosen = suitable[:count]
             free_numbers[name] = [number for number in free_numbers[name] if number not in chosen]
             if chosen:
-                assignments[allocation.number][name] = tuple(resource.ids[number] for number in chosen)
+                ids[name] = tuple(resource.ids[number] for number in chosen)
+            if len(suitable) < count:
+                broken = f"Not enough instances of resource {name}"
+                break
+        assignments[allocation.number] = DeviceAssignment(ids, broken)
     return assignments
 
 
 def assigned_ids(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
     """Return the ids of a resource that a slot's ad lists as assigned (Assigned<name>)."""
-    text = ad.get(f"Assigned{name}")
+    return _ids(ad, f"Assigned{name}")
+
+
+def offline_ids(ad: Mapping[str, str], name: str) -> tuple[str, ...]:
+    """Return the ids of a resource's devices that no slot of the machine may use (Offline<name>)."""
+    return _ids(ad, f"Offline{name}")
+
+
+def _ids(ad: Mapping[str, str], attribute: str) -> tuple[str, ...]:
+    text = ad.get(attribute)
     return () if text is None else tuple(filter(None, unquoted(text).split(",")))
 
 
@@ -203,9 +224,12 @@ def devices_in_ad(ad: ClassAd, name: str) -> dict[str, ClassAd]:
 
 def attributes_of_devices(name: str, ids: Sequence[str], properties_by_id: Mapping[str, ClassAd]) -> Ad:
     """Return a slot ad's attributes for its devices: the ids, the properties that all share, and an ad for each
-    device."""
-    ad = {f"Assigned{name}": quoted(",".join(ids)), f"Available{name}": available_text(name, ids)}
-    properties = [(id, properties_by_id[id]) for id in ids if id in properties_by_id]
+    device. A device that the slot has several times is listed several times."""
+    ad = {f"Available{name}": available_text(name, ids)}
+    if not ids:
+        return ad
+    ad[f"Assigned{name}"] = quoted(",".join(ids))
+    properties = [(id, properties_by_id[id]) for id in dict.fromkeys(ids) if id in properties_by_id]
     shared: dict[str, Expression] = dict(properties[0][1]) if properties else {}
     for _, other_device in properties[1:]:
         shared = {key: value for key, value in shared.items() if key in other_device and other_device[key] == value}

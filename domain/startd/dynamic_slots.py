@@ -53,6 +53,10 @@ def carve_slot(draft: Draft[ExecutionPoint], parent: Slot, name: str, job: Class
     chosen_ids = choose_devices(parent_ad, job, amounts, free_ids, draft.context)
     device_attributes: Ad = {}
     for resource, ids in chosen_ids.items():
+        if len(ids) < amounts[resource]:
+            raise Refusal(
+                f"slot {parent.name}: only {len(ids)} of its free {resource} meet the job's Require{resource}"
+            )
         device_attributes |= attributes_of_devices(resource, ids, devices_in_ad(parent_ad, resource))
     ad = dynamic_ad(parent, name, amounts, device_attributes)
     draft.emit(SlotCreated(*draft.header("carved"), name, parent.machine, "dynamic", parent.name, ad))
@@ -86,8 +90,9 @@ def _add_to_parent(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str
     remaining = remaining_resources(parent.ad)
     changes: Ad = {name: str(int(remaining.get(name, 0)) + amount) for name, amount in amounts.items() if amount}
     if any(f"Available{name}" in parent.ad for name in changes):
-        free_ids = free_devices(parent, draft.state.slots.values())
-        changes |= {f"Available{name}": available_text(name, ids) for name, ids in free_ids.items() if name in changes}
+        for name, ids in free_devices(parent, draft.state.slots.values()).items():
+            if name in changes:
+                changes |= {name: str(len(ids)), f"Available{name}": available_text(name, ids)}
     if changes:
         draft.emit(SlotAdChanged(*draft.header(cause), parent.name, changes))
 

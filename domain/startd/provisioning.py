@@ -120,7 +120,7 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
     slot_count = sum(group.count for group in groups)
     volume_ids = {number: _volume(configuration, equipment, number).id for number in range(1, slot_count + 1)}
     allocations = divide_machine(total, groups, volume_ids)
-    devices = assign_devices(custom_resources, allocations)
+    devices = assign_devices(custom_resources, allocations, may_break=_may_break(configuration))
     total_disk = _total_disk(total, allocations)
     machine_ad = _machine_ad(machine, configuration, equipment, total, custom_resources, len(allocations))
     names = [resource.name for resource in custom_resources]
@@ -136,13 +136,15 @@ def machine_offer(id: str, machine: str, configuration: Configuration, equipment
     for allocation in allocations:
         number = allocation.number if allocation.number in slots_with_settings else 0
         policy, startd_attrs = configured_attributes(number, allocation.type.number)
-        amounts = _amounts(allocation, custom_resources, devices[allocation.number])
+        assignment = devices[allocation.number]
+        amounts = _amounts(allocation, custom_resources, assignment.ids)
         plan = _plan(machine, configuration, allocation, amounts)
         volume = volumes[allocation.volume]
         disk = {"TotalDisk": str(total_disk[volume.id]), "DetectedDisk": str(volume.total), FREE_DISK: str(volume.free)}
         slot_ad = {**plan.ad, **disk, "ExecuteVolume": quoted(volume.id)}
         _check_startd_attrs(startd_attrs, {**machine_ad, **slot_ad})
-        slots.append(SlotPlan(plan.name, plan.kind, with_attributes({**slot_ad, **policy}, startd_attrs)))
+        slot_ad = with_attributes({**slot_ad, **policy}, startd_attrs)
+        slots.append(SlotPlan(plan.name, plan.kind, _break_slot(slot_ad, names, assignment.broken)))
     return AddMachine(id, machine, machine_ad, tuple(slots), configured_settings(configuration))
 
 
@@ -306,6 +308,30 @@ def _slot_count(configuration: Configuration, name: str, default: int) -> int:
     if not 0 <= count <= _MAX_SLOTS:
         raise SlotTypeError(f"{name} = {count}: the number of slots of a type must be from 0 to {_MAX_SLOTS}")
     return count
+
+
+def _may_break(configuration: Configuration) -> bool:
+    """Return True if the other slots are created when the devices of one are missing."""
+    mode = configuration.get("SLOT_CONFIG_FAILURE_MODE").upper()
+    if mode not in ("", "CONTINUE", "ABORT"):
+        raise configuration.error(
+            "SLOT_CONFIG_FAILURE_MODE", f"SLOT_CONFIG_FAILURE_MODE: {mode} is not supported; use CONTINUE or ABORT"
+        )
+    return mode != "ABORT"
+
+
+_BIND_FAILED: Final = "2"
+"""The SlotBrokenCode of a slot whose devices are missing."""
+
+
+def _break_slot(ad: Ad, resources: Iterable[str], reason: str) -> Ad:
+    """Return the ad of a slot that is broken for a ``reason``, or the same ad if the reason is empty. As in HTCondor, a
+    broken slot has no cores, no memory and no START, and its Requirements is the reason, so that no job matches it."""
+    if not reason:
+        return ad
+    without = {"Start": "", "WithinResourceLimits": "", CPUS: "0", MEMORY: "0", **dict.fromkeys(resources, "0")}
+    broken = {"SlotBrokenCode": _BIND_FAILED, "SlotBrokenReason": quoted(reason), "Requirements": quoted(reason)}
+    return with_attributes(ad, {**without, **broken})
 
 
 def _is_partitionable(configuration: Configuration, type: int) -> bool:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from sys import intern
 from typing import Final
 
 from msgspec import Struct, field
 
 from ..classad import ClassAd, Context, EvaluationError, Expression
-from ..classad.tree import Literal
+from ..classad.tree import ListExpression, Literal
 from ..classad.value_evidence import CALL, names_in
 from ..events import Ad
 from ..names import SlotName
@@ -24,7 +25,7 @@ from ..state.caches import parse_cached
 from ..state.job_ad import quoted, unquoted
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
-from .custom_resources import assigned_ids, devices_in_ad
+from .custom_resources import assigned_ids, devices_in_ad, offline_ids
 from .slot_types import CPUS, DISK, MEMORY, SWAP
 from .startd_settings import setting
 
@@ -66,6 +67,8 @@ class SlotCarver(Struct, frozen=True):
     """MODIFY_REQUEST_EXPR_* by resource."""
     must_edit: bool
     has_consumption_policy: bool
+    devices: tuple[str, ...] = ()
+    """The resources that are devices."""
     job_requests: dict[int, tuple[ClassAd, list[dict[str, int]]]] = field(default_factory=dict)
     """Each job's requests by the id of its ad. The ad is stored too, so that its id is not reused."""
 
@@ -81,6 +84,28 @@ class SlotCarver(Struct, frozen=True):
             else:
                 return amounts
         return None
+
+    def devices_left(self, job: ClassAd, ad: ClassAd, amounts: Mapping[str, int]) -> dict[str, Expression] | None:
+        """Return the Available<resource> lists of a slot's ad without the devices that a job takes, or None if too few
+        of the available devices meet its Require<resource>."""
+        lists: dict[str, Expression] = {}
+        for name in self.devices:
+            amount, available = amounts.get(name, 0), ad.get(f"Available{name}")
+            if not amount or not isinstance(available, ListExpression):
+                continue
+            require = job.get(f"Require{name}")
+            members = dict(enumerate(available.members))
+            suitable = (
+                number
+                for number, member in members.items()
+                if require is None or _meets(require, _device(member, ad, self.context), job, self.context)
+            )
+            taken = list(islice(suitable, amount))
+            if len(taken) < amount:
+                return None
+            left = tuple([member for number, member in members.items() if number not in taken])
+            lists[f"Available{name}"] = ListExpression(left)
+        return lists
 
     def _requests(self, job: ClassAd, names: Iterable[str]) -> list[dict[str, int]]:
         """Return the amounts that a job requests, and then the amounts to use instead if not enough is left."""
@@ -195,7 +220,9 @@ def slot_carver(
         if edit is not None:
             edits[name] = edit
     must_edit = setting(state, machine, "MUST_MODIFY_REQUEST_EXPRS").lower() == "true"
-    return SlotCarver(slot, ad, context, edits, must_edit, has_consumption_policy(slot.ad))
+    custom = resource_names(slot.ad)[len(STANDARD_RESOURCES) :]
+    devices = tuple([name for name in custom if f"Assigned{name}" in slot.ad]) if custom else ()
+    return SlotCarver(slot, ad, context, edits, must_edit, has_consumption_policy(slot.ad), devices)
 
 
 # Devices
@@ -207,22 +234,35 @@ def free_devices(parent: Slot, slots: Iterable[Slot]) -> dict[str, list[str]]:
     if not parent_ids:
         return {}
     children = [slot for slot in slots if slot.parent == parent.name]
-    used = {(name, id) for child in children for name in parent_ids for id in assigned_ids(child.ad, name)}
-    return {name: [id for id in ids if (name, id) not in used] for name, ids in parent_ids.items()}
+    free = {}
+    for name, ids in parent_ids.items():
+        offline = {*offline_ids(parent.ad, name)}
+        free[name] = [id for id in ids if id not in offline]
+        for id in (id for child in children for id in assigned_ids(child.ad, name) if id not in offline):
+            free[name].remove(id)  # a device may be in the list several times, once for each job that may use it
+    return free
 
 
 def choose_devices(
     parent: ClassAd, job: ClassAd, amounts: Mapping[str, int], free: Mapping[str, list[str]], context: Context
 ) -> dict[str, tuple[str, ...]]:
-    """Return the ids of devices for a job: first those that meet its Require<resource>, then any others."""
+    """Return the ids of devices for a job, by resource: the first free ones that meet its Require<resource>. The job
+    cannot have the slot if these are fewer than it requests."""
     chosen = {}
     for name, ids in free.items():
         require = job.get(f"Require{name}")
         properties = devices_in_ad(parent, name)
         suitable = [id for id in ids if require is None or _meets(require, properties.get(id), job, context)]
-        others = [id for id in ids if id not in suitable]
-        chosen[name] = tuple((suitable + others)[: amounts.get(name, 0)])
+        chosen[name] = tuple(suitable[: amounts.get(name, 0)])
     return chosen
+
+
+def _device(reference: Expression, ad: ClassAd, context: Context) -> ClassAd | None:
+    try:
+        value = reference.evaluate(ad, None, context)
+    except EvaluationError:
+        return None
+    return value if isinstance(value, ClassAd) else None
 
 
 def _meets(require: Expression, device: ClassAd | None, job: ClassAd, context: Context) -> bool:

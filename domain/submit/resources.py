@@ -132,7 +132,10 @@ _GPU_LIMITS = (
     ("GPUsMinMemory", "gpus_minimum_memory", "GlobalMemoryMb >= GPUsMinMemory"),
     ("GPUsMinRuntime", "gpus_minimum_runtime", "MaxSupportedVersion >= GPUsMinRuntime"),
 )
-_GPU_COMMANDS = ("require_gpus", "requiregpus", *(command for _, command, _ in _GPU_LIMITS))
+_GPU_COMMANDS = (
+    *("require_gpus", "requiregpus"),
+    *(name for attribute, command, _ in _GPU_LIMITS for name in (command, attribute.lower())),
+)
 _GPU_ATTRIBUTES = ("RequireGPUs", *(attribute for attribute, _, _ in _GPU_LIMITS))
 
 
@@ -142,16 +145,16 @@ def _gpu_action(job: SubmitJob) -> None:
     command = job.spelling("require_gpus", "requiregpus")
     clauses = [job.expression(command)] if job.value(command) else []
     given_requirements = clauses[0].lower() if clauses else ""
-    for attribute, name, condition in _GPU_LIMITS:
+    for attribute, command, condition in _GPU_LIMITS:
+        name = job.spelling(command, attribute.lower())
         value = job.value(name)
         if value is None:
             continue
-        megabytes = parse_amount(value, 1024**2) if name == "gpus_minimum_memory" else None
-        version = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?", value) if name == "gpus_minimum_runtime" else None
+        version = re.fullmatch(r"([0-9]{1,3})(?:\.([0-9]{1,2}))?", value) if attribute == "GPUsMinRuntime" else None
         if version is not None:
             job.result[attribute] = str(int(version[1]) * 1000 + int(version[2] or 0) * 10)
         else:
-            job.result[attribute] = job.expression(name) if megabytes is None else str(megabytes[0])
+            job.result[attribute] = _request_text(job, name, value, 1024**2 if attribute == "GPUsMinMemory" else 0)
         if condition.split()[0].lower() not in given_requirements:
             clauses.append(condition)
     if clauses:

@@ -65,9 +65,10 @@ def _taken(rests: Remainders, match: RecordedMatch) -> int | None:
     if place is None or cluster is None or int(proc) not in cluster:
         return None
     remainder = rests.remainder_of_row(place)
-    amounts = remainder.carver.amounts_for(ad_from_attributes(cluster.attributes(int(proc))), remainder.resources)
+    job = ad_from_attributes(cluster.attributes(int(proc)))
+    amounts = remainder.carver.amounts_for(job, remainder.resources)
     if amounts is None:
         return None
     cost = rests.cores(remainder, amounts, weighted=True)
-    remainder.subtract(amounts)
+    remainder.subtract(amounts, job)
     return round(cost * 1000)

@@ -12,7 +12,7 @@ from attrs import evolve
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from poolbook.adapters.files.app import files_app
+from poolbook.adapters.files.app import Exchange, files_app
 from poolbook.adapters.files.offers import Offers
 from poolbook.adapters.https.service import Address, HttpsService
 from poolbook.adapters.machine.execution.activation import AccessPoint, FileTransfer, LaunchRequest
@@ -28,11 +28,11 @@ def authority_in(folder: Path) -> Authority:
     return Authority(folder / "ca", "pool.example", time.time())
 
 
-def serve_files(folder: Path) -> tuple[Offers, HttpsService]:
+def serve_files(folder: Path, exchange: Exchange = lambda peer, datagrams: []) -> tuple[Offers, HttpsService]:
     """Serve an access point's files."""
     offers = Offers(folder / "files")
     service = HttpsService(Address("127.0.0.1", 0))
-    application = Starlette(routes=[Mount("/files", files_app(offers))])
+    application = Starlette(routes=[Mount("/files", files_app(offers, exchange))])
     service.start(application, authority_in(folder).certificate_for(["127.0.0.1"], time.time()))
     return offers, service
 

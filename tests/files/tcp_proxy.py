@@ -12,8 +12,9 @@ from contextlib import suppress
 
 class TcpProxy:
     """Forwards connections to a port of this machine. Each connection is cut after as many bytes (of both directions
-    together) as the next number in ``cuts``; when there are no more numbers, connections are not cut. With
-    ``stays_down``, further connections after a cut are closed immediately, until ``is_down`` is reset."""
+    together) as the next number in ``cuts``; when there are no more numbers, connections are not cut. The server reads
+    all bytes before the cut. With ``stays_down``, further connections after a cut are closed immediately, until
+    ``is_down`` is reset."""
 
     def __init__(self, target: int, cuts: Iterable[int] = (), stays_down: bool = False) -> None:
         self.target = target
@@ -57,8 +58,16 @@ class TcpProxy:
                     self.sent += len(data) if source is client else 0
                     self.received += len(data) if source is server else 0
                     if not remaining:
-                        self.is_down = self.stays_down
-                        return
+                        break
+            self._end(server)
+            self.is_down = self.stays_down
+
+    def _end(self, server: socket.socket) -> None:
+        """End a connection to the server, and wait until the server has read everything and ends it, too."""
+        with suppress(OSError):
+            server.shutdown(socket.SHUT_WR)
+            while server.recv(1 << 16):
+                pass
 
 
 def closed_port() -> int:

@@ -10,53 +10,34 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import time
 from collections.abc import Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
-from .machines import Daemon, Machine, Network
+from .machines import Machine, Network
 from .recorded import JobEvent, Transition, job_events
+from .roles import RolePool, wait_until
 
 SCALE: Final = float(os.environ.get("POOLBOOK_NETWORK_SCALE", "0.5"))
-POOLBOOK: Final = Path(sys.executable).with_name("poolbook")
-URL: Final = "https://cm1.poola.example:9618"
-_FOLDER: Final = "/srv/pool"
-_LOG: Final = f"{_FOLDER}/pool.db"
-_ROLES: Final = {"cm": "manager", "ap": "access-point", "ep": "execution-point"}
-_PATIENCE: Final = 180.0  #: seconds to wait for a state of the pool
 _RESTART_S: Final = 10  #: after what time HTCondor's master restarts a killed daemon
 
 _INTERVALS: Final = {
     "NEGOTIATOR_INTERVAL": 5, "NEGOTIATOR_CYCLE_DELAY": 2, "SCHEDD_INTERVAL": 5, "UPDATE_INTERVAL": 10,
     "CLASSAD_LIFETIME": 40, "ALIVE_INTERVAL": 10, "STARTER_UPDATE_INTERVAL": 5,
 }  # fmt: skip
-_CONFIG: Final = """\
-UID_DOMAIN = poola.example
-NEGOTIATOR_MIN_INTERVAL = 1
-POLLING_INTERVAL = 1
-RUNBENCHMARKS = 0
-NUM_CPUS = 2
-MEMORY = 4096
-SLOT_TYPE_1 = cpus=1,memory=50%,disk=50%
-NUM_SLOTS_TYPE_1 = 2
-"""
 
 
-class RecordedPool:
+class RecordedPool(RolePool):
     """The pool of a recording. Machines that the recording does not start do not exist."""
 
     def __init__(self, network: Network, recording: dict[str, Any]) -> None:
-        self.network, self.recording = network, recording
+        super().__init__(network, {name: max(1, round(seconds * SCALE)) for name, seconds in _INTERVALS.items()})
+        self.recording = recording
         self.times: dict[str, float] = {}  #: when each action was done last, in seconds since the epoch
-        self._daemons: dict[str, Daemon] = {}
         for _, name, _ in recording["actions"]:
             if name != "-" and name not in network.machines:
-                folder = network.machine(name).home("pool")
-                folder.mkdir()
-                (folder / "pool.conf").write_text(_CONFIG + "".join(map(_interval, _INTERVALS.items())))
+                self.add_machine(name)
 
     def replay(self) -> None:
         """Do all actions of the recording."""
@@ -69,30 +50,6 @@ class RecordedPool:
             action(self, self.network.machines.get(name, next(iter(self.network.machines.values()))), text)
             if action in (RecordedPool._wait_for_slots, RecordedPool._wait_for_jobs):
                 begin = time.monotonic() - seconds * SCALE
-
-    def start(self, machine: Machine, _: str = "") -> None:
-        """Start the role of a machine, for the first time or again."""
-        if not machine.running():
-            machine.power_on()
-        options = ["-log", _LOG, "-config", f"{_FOLDER}/pool.conf"]
-        role = _ROLES[machine.name[:2]]
-        if role == "manager":
-            command = ["serve", "-role", role, "-listen", "0.0.0.0:9618", "-dialect", "htcondor-25", *options]
-        elif machine.name in self._daemons:
-            command = ["join", *options]
-        else:
-            command = ["join", URL, self._token(), "-role", role, *options]
-        if role != "manager":
-            command.append("-users")
-        self._daemons[machine.name] = machine.start([POOLBOOK, *command])
-
-    def _token(self) -> str:
-        """Return a token with which a role joins."""
-        self._wait_until_serving(self.network.machines["cm1"])
-        return self._run(self.network.machines["cm1"], "token", "create", "-identity", "condor@poola.example").strip()
-
-    def _wait_until_serving(self, machine: Machine) -> None:
-        wait_until(lambda: "serving" in self._daemons[machine.name].text(), self._texts)
 
     def submit(self, machine: Machine, text: str) -> None:
         """Submit a recorded submit file as its user."""
@@ -108,34 +65,17 @@ class RecordedPool:
             sleep = f'sleep "$(awk "BEGIN {{ print $1 * {SCALE} }}")"'
             (home / "work.sh").write_text(program.replace("sleep $1", sleep))
             (home / "work.sh").chmod(0o755)
-        self._wait_until_serving(machine)
-        self._run(machine, "submit", name, user=user)
-
-    def _run(self, machine: Machine, *command: str, check: bool = True, user: str = "") -> str:
-        """Run a command of Poolbook about the machine's log; return its output."""
-        return machine.run([POOLBOOK, *command, "-log", _LOG], check=check, user=user).stdout
+        self.wait_until_serving(machine)
+        self.run(machine, "submit", name, user=user)
 
     def _wait_for_slots(self, machine: Machine, text: str) -> None:
         """Wait until the manager shows a number of slots."""
         count = int(re.findall(r"\d+", text)[0])
-        query = ("status", "-autoformat", "Name")
-        wait_until(lambda: len(self._run(machine, *query, check=False).split()) == count, self._texts)
+        wait_until(lambda: len(self.slots()) == count, self.texts)
 
     def _wait_for_jobs(self, machine: Machine, text: str) -> None:
         """Wait until a number of jobs run."""
-        wait_until(lambda: self._statuses(machine).count("2") == int(text.split()[0]), self._texts)
-
-    def _wait_for_empty_queue(self, machine: Machine, _: str) -> None:
-        """Wait until all jobs have left the queue. A held job would never leave it."""
-        wait_until(lambda: set(self._statuses(machine)) <= {"5"}, self._texts)
-        assert not self._statuses(machine), self._run(machine, "q", "-allusers", "-hold")
-
-    def _statuses(self, machine: Machine) -> list[str]:
-        """Return the JobStatus of each job in the queue."""
-        return self._run(machine, "q", "-allusers", "-autoformat", "JobStatus").split()
-
-    def _texts(self) -> str:
-        return "\n".join(f"{name}:\n{daemon.text()}" for name, daemon in self._daemons.items())
+        wait_until(lambda: self.statuses(machine).count("2") == int(text.split()[0]), self.texts)
 
     def _kill_and_restart(self, machine: Machine, _: str) -> None:
         """Kill all processes of a machine; start its role after the delay of HTCondor's master."""
@@ -145,8 +85,8 @@ class RecordedPool:
 
     def _kill_role_and_restart(self, machine: Machine, _: str) -> None:
         """Kill the role's process alone. HTCondor's fast restart has the same effect on jobs."""
-        self._daemons[machine.name].kill()
-        self._daemons[machine.name].wait()
+        self.daemons[machine.name].kill()
+        self.daemons[machine.name].wait()
         time.sleep(_RESTART_S * SCALE)
         self.start(machine)
 
@@ -164,7 +104,7 @@ class RecordedPool:
         """Return the transitions in the log of an execution point."""
         return [
             Transition(line["thing"], _seconds(line["at"]), line["source"], line["target"])
-            for line in json.loads(self._run(self.network.machines[name], "log", "-json"))
+            for line in json.loads(self.run(self.network.machines[name], "log", "-json"))
             if line["stream"].startswith("slot") and line["source"]
         ]
 
@@ -178,7 +118,7 @@ _ACTIONS: Final[tuple[tuple[str, Callable[[RecordedPool, Machine, str], None]], 
     (r"^collector shows \d+ slots", RecordedPool._wait_for_slots),
     (r"condor_submit", RecordedPool.submit),
     (r"^\d+ jobs run", RecordedPool._wait_for_jobs),
-    (r"^queue empty", RecordedPool._wait_for_empty_queue),
+    (r"^queue empty", RecordedPool.wait_for_empty_queue),
     (r"^network cut", lambda pool, machine, _: pool.network.cut_off(machine)),
     (r"are lost from now on", RecordedPool._lose_packets),
     (r"^network up again|pass again", lambda pool, _, __: pool.network.heal()),
@@ -189,17 +129,6 @@ _ACTIONS: Final[tuple[tuple[str, Callable[[RecordedPool, Machine, str], None]], 
     (r"^kill -KILL condor_(shadow|starter)|^next:|^the same by|^queue NOT empty", _no_action),
 )
 """What to do for an action of a recording."""
-
-
-def wait_until(condition: Callable[[], bool], explain: Callable[[], str]) -> None:
-    until = time.monotonic() + _PATIENCE
-    while not condition():
-        assert time.monotonic() < until, explain()
-        time.sleep(0.2)
-
-
-def _interval(setting: tuple[str, int]) -> str:
-    return f"{setting[0]} = {max(1, round(setting[1] * SCALE))}\n"
 
 
 def _scaled(match: re.Match[str]) -> str:

@@ -41,7 +41,7 @@ def test_a_datagram_costs_the_same_however_many_peers_a_role_has(name: str) -> N
 
 def test_the_access_to_files_is_forgotten_with_the_next_page() -> None:
     pool = SimulatedPool()
-    pool.ap().links.offer_files = lambda runs: FileAccess((), "", dict.fromkeys(runs, ("", "")))
+    pool.ap().links.offer_files = lambda peer, runs: FileAccess((), "", dict.fromkeys(runs, ("", "")), "")
     pool.submit(Args='"60"')
     pool.advance(30)
     (run,) = pool.ap().state.activations

@@ -127,6 +127,31 @@ def test_jobs_on_a_machine_without_power_run_elsewhere_after_their_lease() -> No
     assert outcomes(pool) == [("1.0", "lost"), ("1.0", "exited")]
 
 
+def test_a_machine_that_is_back_within_the_lease_has_lost_its_jobs() -> None:
+    pool = SimulatedPool()
+    pool.submit(Args='"100"', JobLeaseDuration=LEASE)
+    pool.advance(30)
+    pool.ep().lose_power()
+    pool.advance(50)
+    assert job_log(pool) == ["JobExecuting", "JobDisconnected"]
+    pool.ep().start()
+    pool.advance(15)
+    assert job_log(pool)[2:] == ["JobExited", "JobExecuting"]
+    assert outcomes(pool) == [("1.0", "lost")]
+
+
+def test_a_job_that_ended_while_it_was_disconnected_reconnects_first() -> None:
+    pool = SimulatedPool()
+    pool.submit(Args='"60"', JobLeaseDuration=LEASE)
+    pool.advance(30)
+    pool.cut([AP], [EP])
+    pool.advance(50)
+    pool.heal()
+    pool.advance(15)
+    assert job_log(pool) == ["JobExecuting", "JobDisconnected", "JobReconnected", "JobExited"]
+    assert outcomes(pool) == [("1.0", "exited")]
+
+
 def test_a_job_that_was_matched_to_a_dead_machine_is_matched_again() -> None:
     pool = SimulatedPool(execution_points=2)
     pool.advance(5)

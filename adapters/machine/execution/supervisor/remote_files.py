@@ -92,13 +92,14 @@ class ListChanged(Exception):
 class RemoteAccessPoint:
     """The connection to an access point. ``end``: the end of the transfer that this process is, for messages."""
 
-    def __init__(self, spec: Mapping[str, Any], end: str) -> None:
+    def __init__(self, spec: Mapping[str, Any], end: str, silence_s: float = _SILENCE_S) -> None:
         self._urls: list[str] = list(spec["urls"])
         self._path = f"/{spec['activation']}"
         self._key: str = spec["key"]
         self._ca: str = spec["ca"]
         self._patience_s: int = spec["patience_s"]
         self._end = end
+        self._silence_s = silence_s
         self._connection: HTTPSConnection | None = None
         self._progress_at = _now()
 
@@ -109,6 +110,10 @@ class RemoteAccessPoint:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def use_next_url(self) -> None:
+        self.close()
+        self._urls.append(self._urls.pop(0))
 
     def persist(self, attempt: Callable[[], T]) -> T:
         """Return the result of an attempt, repeated until it succeeds; each base URL is tried in turn. Raise
@@ -127,7 +132,7 @@ class RemoteAccessPoint:
                 elif _now() - began >= self._patience_s:
                     raise TransferError(self._end, UNREACHABLE, f"{self._urls[0]}: {error or repr(error)}") from None
                 else:
-                    self._urls.append(self._urls.pop(0))
+                    self.use_next_url()
                 time.sleep(pause_s * (0.5 + os.urandom(1)[0] / 510))
                 pause_s = min(2 * pause_s, _LAST_PAUSE_S)
 
@@ -170,7 +175,7 @@ class RemoteAccessPoint:
         if self._connection is None:
             context = ssl.create_default_context(cadata=self._ca or None)
             self._connection = _http().HTTPSConnection(
-                address.hostname or "", address.port or 443, timeout=_SILENCE_S, context=context
+                address.hostname or "", address.port or 443, timeout=self._silence_s, context=context
             )
         return self._connection, address.path.rstrip("/")
 
@@ -246,16 +251,18 @@ def _receive(access_point: RemoteAccessPoint, path: str, tag: str, receiver: Rec
     if response.status == 409:
         receiver.skip(TransferError(*json.loads(response.read(_BLOCK))["failure"]))
         return
-    while data := response.read1(_BLOCK):
-        did_continue, previous, position = receiver.feed(data), position, receiver.position
-        if position != previous:
-            access_point.note_progress()
-        if not did_continue:
-            access_point.close()
-            if position == previous:
-                raise _Failed("a part of the files was damaged")
-            return
-    receiver.interrupt()
+    try:
+        while data := response.read1(_BLOCK):
+            did_continue, previous, position = receiver.feed(data), position, receiver.position
+            if position != previous:
+                access_point.note_progress()
+            if not did_continue:
+                access_point.close()
+                if position == previous:
+                    raise _Failed("a part of the files was damaged")
+                return
+    finally:
+        receiver.interrupt()
     if receiver.position < end:
         raise _Failed("the connection was cut")
 

@@ -1,0 +1,105 @@
+"""Devices of slots: which device a job gets, devices that several jobs share, and slots whose devices are missing."""
+
+from __future__ import annotations
+
+import pytest
+
+from poolbook.domain.config import ConfigError
+from poolbook.domain.startd.slot_types import SlotTypeError
+
+from ..domain.pools import TestPool
+from .machines import equipment, new_pool, offer
+
+TWO_CARDS = """\
+DetectedGPUs = "GPU-old, GPU-new"
+Common = [ DriverVersion = 13.0 ]
+GPU_old = [ id = "GPU-old"; Capability = 7.5; GlobalMemoryMb = 16000 ]
+GPU_new = [ id = "GPU-new"; Capability = 9.0; GlobalMemoryMb = 81079 ]
+"""
+SHARED_CARD = """\
+DetectedGPUs = "GPU-one, GPU-one"
+Common = [ Capability = 9.0 ]
+GPU_one = [ id = "GPU-one" ]
+"""
+COUNTED = "countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs"
+
+
+def pool_with(inventory: str, text: str = "") -> TestPool:
+    configuration = f"MACHINE_RESOURCE_INVENTORY_GPUs = discovery\n{text}"
+    return new_pool(configuration, equipment(GPUs=inventory))
+
+
+def assigned(pool: TestPool) -> dict[str, str]:
+    return {
+        name.partition("@")[0]: slot.ad.get("AssignedGPUs", "") for name, slot in pool.state.slots.items() if slot.user
+    }
+
+
+def test_a_job_gets_the_first_free_device_that_meets_its_requirements() -> None:
+    pool = pool_with(TWO_CARDS)
+    condition = "Capability >= MinCapability"
+    pool.submit(Requirements=COUNTED, RequestGPUs="1", RequireGPUs=condition, MinCapability="8.0")
+    pool.advance(10)
+    assert assigned(pool) == {"slot1_1": '"GPU-new"'}
+    pool.submit(RequestGPUs="1")
+    pool.advance(10)
+    assert assigned(pool) == {"slot1_1": '"GPU-new"', "slot1_2": '"GPU-old"'}
+    parent = pool.state.slots["slot1@h"].ad
+    assert (parent["GPUs"], parent["AvailableGPUs"], parent["AssignedGPUs"]) == ("0", "{}", '"GPU-old,GPU-new"')
+
+
+def test_a_job_gets_no_slot_if_too_few_free_devices_meet_its_requirements() -> None:
+    pool = pool_with(TWO_CARDS)
+    pool.submit(Requirements="TARGET.GPUs >= RequestGPUs", RequestGPUs="2", RequireGPUs="Capability > 8")
+    pool.advance(10)
+    assert assigned(pool) == {} and pool.status("1.0") == "Idle"
+    assert pool.state.slots["slot1@h"].ad["AvailableGPUs"] == "{GPUs_GPU_old,GPUs_GPU_new}"
+
+
+def test_jobs_of_one_cycle_get_different_devices() -> None:
+    pool = pool_with(TWO_CARDS)
+    pool.submit(3, Requirements=COUNTED, RequestGPUs="1", RequireGPUs="Capability > 8")
+    pool.advance(10)
+    assert assigned(pool) == {"slot1_1": '"GPU-new"'}
+    pool.submit(Requirements=COUNTED, RequestGPUs="1", RequireGPUs="Capability > 5")
+    pool.advance(10)
+    assert assigned(pool) == {"slot1_1": '"GPU-new"', "slot1_2": '"GPU-old"'}
+
+
+def test_jobs_share_a_device_that_is_listed_several_times() -> None:
+    pool = pool_with(SHARED_CARD)
+    pool.submit(3, RequestGPUs="1")
+    pool.advance(10)
+    assert assigned(pool) == {"slot1_1": '"GPU-one"', "slot1_2": '"GPU-one"'}
+    assert pool.state.slots["slot1@h"].ad["AvailableGPUs"] == "{}"
+    pool.act("remove", "1.0", "1.2")
+    pool.advance(10)
+    parent = pool.state.slots["slot1@h"].ad
+    assert assigned(pool) == {"slot1_2": '"GPU-one"'}
+    assert (parent["GPUs"], parent["AvailableGPUs"]) == ("1", "{GPUs_GPU_one}")
+
+
+SLOTS = """
+SLOT_TYPE_1 = Cpus=2, GPUs=1:Capability > 20
+NUM_SLOTS_TYPE_1 = 1
+SLOT_TYPE_2 = Cpus=2, GPUs=1:Capability >= 8.0
+NUM_SLOTS_TYPE_2 = 1
+"""
+
+
+def test_a_slot_without_its_devices_is_broken_and_runs_no_job() -> None:
+    pool = pool_with(TWO_CARDS, SLOTS)
+    broken = pool.state.slots["slot1@h"]
+    assert broken.ad["SlotBrokenReason"] == '"Not enough instances of resource GPUs"'
+    pool.submit(2)
+    pool.advance(10)
+    assert assigned(pool) == {"slot2": '"GPU-new"'}
+    assert broken.state_activity == "Unclaimed/Idle" and pool.status("1.1") == "Idle"
+
+
+def test_a_machine_whose_slots_lack_devices_is_rejected_if_so_configured() -> None:
+    configuration = f"MACHINE_RESOURCE_INVENTORY_GPUs = discovery\n{SLOTS}SLOT_CONFIG_FAILURE_MODE = "
+    with pytest.raises(SlotTypeError, match="needs 1 GPUs that satisfy Capability > 20"):
+        offer(f"{configuration}ABORT", equipment(GPUs=TWO_CARDS))
+    with pytest.raises(ConfigError, match="CLEAR is not supported; use CONTINUE or ABORT"):
+        offer(f"{configuration}CLEAR", equipment(GPUs=TWO_CARDS))
