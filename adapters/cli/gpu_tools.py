@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import MutableMapping, Sequence
 
 from ..gpus.cuda import load_nvidia
-from ..gpus.discovery import DiscoveryFailed, Load, discover, error_line
-from ..gpus.options import parse_discovery_options
+from ..gpus.discovery import VISIBLE_DEVICES, DiscoveryFailed, Load, discover, error_line
+from ..gpus.options import DiscoveryOptions, parse_discovery_options
 from ..gpus.report import ProgressReport
+from ..gpus.utilization import MonitorFailed, print_utilization, start_meters
+
+_LONG_SLEEP = 1024.0
 
 
 def gpu_discovery(argv: Sequence[str]) -> int:
@@ -28,6 +32,19 @@ def print_discovery(argv: Sequence[str], environment: MutableMapping[str, str], 
         return 1
     sys.stdout.writelines(f"{line}\n" for line in discovery.lines(options))
     return 0
+
+
+def gpu_utilization(argv: Sequence[str]) -> int:
+    """Print the use of this machine's GPUs every ten seconds, as condor_gpu_utilization does."""
+    for name in VISIBLE_DEVICES:
+        os.environ.pop(name, None)
+    report = ProgressReport(sys.stdout, sys.stderr)
+    try:
+        print_utilization(start_meters(*load_nvidia(DiscoveryOptions(), os.environ, report), report), sys.stdout)
+    except MonitorFailed as failure:
+        sys.stderr.write(f"{failure}Hanging to prevent process churn.\n")
+    while True:  # the startd would restart the program
+        time.sleep(_LONG_SLEEP)
 
 
 def _program(name: str) -> str:

@@ -16,6 +16,7 @@ from .options import DiscoveryOptions
 from .report import ProgressReport, open_reported
 
 _DRIVER_LIBRARY, _RUNTIME_LIBRARY = "libcuda.so", "libcudart.so"
+NO_CUDA_LIBRARY = f"# Unable to load a CUDA library ({_DRIVER_LIBRARY} or {_RUNTIME_LIBRARY}).\n"
 _SUCCESS, _NO_DEVICE = 0, 100
 _CLOCK_RATE, _MULTIPROCESSOR_COUNT, _ECC_ENABLED = 13, 16, 32  #: attributes of a device
 _FIRST_RUNTIME_VERSION = 10_000
@@ -43,13 +44,22 @@ def load_nvidia(
         report.diagnose("diag: using cudart for gpu discovery\n")
         cuda = RuntimeCuda(runtime)
     else:
-        report.diagnose(f"# Unable to load a CUDA library ({_DRIVER_LIBRARY} or {_RUNTIME_LIBRARY}).\n")
+        report.diagnose(NO_CUDA_LIBRARY)
     nvml = load_nvml(report, options.dynamic, open_library, pynvml)
     if nvml is not None and isinstance(cuda, DriverCuda):
-        cuda.nvidia_driver = nvml.call("SystemGetDriverVersion")
-    if nvml is not None and driver is None and runtime is None and not options.cudart:
-        return CudaByNvml(nvml, environment.get("CUDA_VISIBLE_DEVICES")), nvml
+        cuda.nvidia_driver = nvml.ask("SystemGetDriverVersion") or ""
+    has_cuda = driver is not None or (cuda is not None and cuda.device_count > 0)
+    if nvml is not None and not has_cuda and not options.cudart:
+        return _cuda_by_nvml(nvml, environment, report), nvml
     return cuda, nvml
+
+
+def _cuda_by_nvml(nvml: Nvml, environment: Mapping[str, str], report: ProgressReport) -> CudaByNvml | None:
+    try:
+        return CudaByNvml(nvml, environment.get("CUDA_VISIBLE_DEVICES"))
+    except GpuError as error:
+        report.error(f"Warning: NVML cannot list the GPUs: {error}\n")
+        return None
 
 
 def _int(call: Callable[..., int], *arguments: Any) -> int | None:
@@ -146,28 +156,30 @@ class CudaByNvml:
 
     def devices(self, report: ProgressReport) -> list[Device]:
         nvml = self._nvml
-        driver, version = nvml.call("SystemGetDriverVersion"), nvml.call("SystemGetCudaDriverVersion")
+        driver, version = nvml.ask("SystemGetDriverVersion") or "", nvml.ask("SystemGetCudaDriverVersion")
         devices = []
         for gpu in self._gpus:
-            capability, cores = nvml.ask("CudaComputeCapability", gpu), nvml.ask("NumGpuCores", gpu)
-            clock, ecc = nvml.ask("MaxClockInfo", gpu, 0), nvml.ask("EccMode", gpu)
+            name, pci = nvml.ask("DeviceGetName", gpu) or "", nvml.ask("DeviceGetPciInfo", gpu)
+            clock, ecc = nvml.ask("DeviceGetMaxClockInfo", gpu, 0), nvml.ask("DeviceGetEccMode", gpu)
+            cores, capability = nvml.ask("DeviceGetNumGpuCores", gpu), nvml.ask("DeviceGetCudaComputeCapability", gpu)
             devices.append(Device(
-                nvml.uuid(gpu).removeprefix("GPU-"), nvml.ask("Name", gpu) or "", nvml.ask("PciInfo", gpu).busIdLegacy,
-                _usable_memory(nvml, gpu), tuple(capability) if capability else None,
+                nvml.uuid(gpu).removeprefix("GPU-"), name, pci.busIdLegacy if pci else "", _usable_memory(nvml, gpu),
+                tuple(capability) if capability else None,
                 cores // cores_per_unit(tuple(capability)) if cores and capability else None,
-                clock and clock * 1000, bool(ecc and ecc[0]), driver, version,
+                clock * 1000 if clock else None, bool(ecc and ecc[0]), driver, version,
             ))  # fmt: skip
         return devices
 
 
-def _usable_memory(nvml: Nvml, gpu: Handle) -> int:
+def _usable_memory(nvml: Nvml, gpu: Handle) -> int | None:
     """Return the memory that CUDA programs can use: all but the driver's own."""
     try:
         memory = nvml.call("DeviceGetMemoryInfo", gpu, version=_MEMORY_V2)
         return int(memory.total - memory.reserved)
     except GpuError:  # older drivers count their own memory as used
-        memory = nvml.call("DeviceGetMemoryInfo", gpu)
-        return int(memory.total - memory.used) + sum(nvml.process_memory(gpu).values())
+        memory = nvml.ask("DeviceGetMemoryInfo", gpu)
+        processes = nvml.ask("DeviceGetComputeRunningProcesses_v3", gpu) or ()
+        return memory and int(memory.total - memory.used) + sum(process.usedGpuMemory or 0 for process in processes)
 
 
 def _visible(nvml: Nvml, gpus: Sequence[Handle], visible_devices: str) -> list[Handle]:

@@ -51,7 +51,7 @@ class Discovery:
 
     def lines(self, options: DiscoveryOptions) -> Iterator[str]:
         """Yield the output of condor_gpu_discovery."""
-        ids = ", ".join(self.ids)
+        ids = ", ".join(self.ids) or ", " * (options.repeat - 1)
         if not options.cron:
             yield f"Detected{options.tag}=" + ("0" if not self.has_any else ids if options.config else f'"{ids}"')
         if options.config:

@@ -68,10 +68,10 @@ class Nvml:
         except self._module.NVMLError as error:
             raise GpuError(error.value, str(error)) from None
 
-    def ask(self, function: str, device: Handle, *arguments: Any) -> Any:
-        """Return the answer about a device, or None if the call fails."""
+    def ask(self, function: str, *arguments: Any) -> Any:
+        """Return the answer of ``nvmlFUNCTION``, or None if it fails."""
         try:
-            return self.call(f"DeviceGet{function}", device, *arguments)
+            return self.call(function, *arguments)
         except GpuError:
             return None
 
@@ -118,11 +118,11 @@ class Nvml:
         except GpuError:
             return Readings()
         return Readings(
-            self.ask("FanSpeed", device),
-            self.ask("PowerUsage", device),
-            self.ask("Temperature", device, _GPU_TEMPERATURE),
-            self.ask("TotalEccErrors", device, _SINGLE_BIT, _VOLATILE),
-            self.ask("TotalEccErrors", device, _DOUBLE_BIT, _VOLATILE),
+            self.ask("DeviceGetFanSpeed", device),
+            self.ask("DeviceGetPowerUsage", device),
+            self.ask("DeviceGetTemperature", device, _GPU_TEMPERATURE),
+            self.ask("DeviceGetTotalEccErrors", device, _SINGLE_BIT, _VOLATILE),
+            self.ask("DeviceGetTotalEccErrors", device, _DOUBLE_BIT, _VOLATILE),
         )
 
     def memory_used(self, device: Handle) -> int:
@@ -131,7 +131,7 @@ class Nvml:
 
     def process_memory(self, device: Handle) -> dict[int, int]:
         """Return the bytes of a GPU's memory that each process uses, by pid."""
-        processes = self.call("DeviceGetComputeRunningProcesses", device)
+        processes = self.call("DeviceGetComputeRunningProcesses_v3", device)
         return {process.pid: process.usedGpuMemory or 0 for process in processes}
 
     def samples(self, device: Handle, since_us: int) -> list[Sample]:
