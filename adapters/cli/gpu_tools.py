@@ -6,26 +6,27 @@ import os
 import sys
 import time
 from collections.abc import MutableMapping, Sequence
+from ctypes import CDLL
+from typing import Any
 
 from ..gpus.cuda import load_nvidia
-from ..gpus.discovery import VISIBLE_DEVICES, DiscoveryFailed, Load, discover, error_line
+from ..gpus.discovery import VISIBLE_DEVICES, DiscoveryFailed, discover, error_line
 from ..gpus.options import DiscoveryOptions, parse_discovery_options
-from ..gpus.report import ProgressReport
+from ..gpus.report import OpenLibrary, ProgressReport
 from ..gpus.utilization import MonitorFailed, print_utilization, start_meters
 
 _LONG_SLEEP = 1024.0
 
 
-def gpu_discovery(argv: Sequence[str]) -> int:
-    """Print the GPUs of this machine, as condor_gpu_discovery does."""
-    return print_discovery(argv, os.environ, load_nvidia)
-
-
-def print_discovery(argv: Sequence[str], environment: MutableMapping[str, str], load: Load) -> int:
+def gpu_discovery(
+    argv: Sequence[str], environment: MutableMapping[str, str] = os.environ, open_library: OpenLibrary = CDLL,
+    pynvml: Any = None,
+) -> int:  # fmt: skip
+    """Print the GPUs of this machine, as condor_gpu_discovery does. For the other arguments, see `discover`."""
     options = parse_discovery_options(argv, _program("condor_gpu_discovery"))
     report = ProgressReport(sys.stdout, sys.stderr, options.verbose, options.diagnostic, options.config)
     try:
-        discovery = discover(options, environment, report, load)
+        discovery = discover(options, environment, report, open_library, pynvml)
     except DiscoveryFailed as failure:
         sys.stderr.write(failure.detail)
         sys.stdout.write(error_line(str(failure)))

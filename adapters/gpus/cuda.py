@@ -13,7 +13,7 @@ from .device_structure import format_uuid, new_structure, parse_structure
 from .devices import Cuda, Device, cores_per_unit
 from .nvml import GpuError, Handle, Nvml, load_nvml
 from .options import DiscoveryOptions
-from .report import ProgressReport, open_reported
+from .report import OpenLibrary, ProgressReport, open_reported
 
 _DRIVER_LIBRARY, _RUNTIME_LIBRARY = "libcuda.so", "libcudart.so"
 NO_CUDA_LIBRARY = f"# Unable to load a CUDA library ({_DRIVER_LIBRARY} or {_RUNTIME_LIBRARY}).\n"
@@ -25,7 +25,7 @@ _MEMORY_V2 = 0x2000028  #: nvmlMemory_v2, which reports the driver's memory apar
 
 def load_nvidia(
     options: DiscoveryOptions, environment: Mapping[str, str], report: ProgressReport,
-    open_library: Callable[[str], Any] = CDLL, pynvml: Any = None,
+    open_library: OpenLibrary = CDLL, pynvml: Any = None,
 ) -> tuple[Cuda | None, Nvml | None]:  # fmt: skip
     """Load CUDA and NVML; None: the library is not available, or CUDA finds no GPU."""
     driver = open_reported(_DRIVER_LIBRARY, open_library, report)

@@ -5,17 +5,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
-from ctypes import c_float
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
+from ctypes import CDLL, c_float
 from operator import attrgetter
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from attrs import define, evolve, field, frozen
 
+from .cuda import load_nvidia
 from .devices import Cuda, Device, cores_per_unit, gpu_id
 from .nvml import GpuError, Nvml, Readings, list_devices, list_instances
 from .options import DiscoveryOptions, device_names
-from .report import ProgressReport
+from .report import OpenLibrary, ProgressReport
 from .simulated import SimulatedCuda, SimulatedNvml
 
 if TYPE_CHECKING:
@@ -30,8 +31,6 @@ _MIB: Final = 1 << 20
 
 Properties = dict[str, str]
 """A device's attributes; the values are ClassAd expressions."""
-Load = Callable[[DiscoveryOptions, Mapping[str, str], ProgressReport], tuple[Cuda | None, Nvml | None]]
-"""Loads CUDA and NVML; None: the library is not available."""
 
 
 @frozen
@@ -148,16 +147,19 @@ class _Selected:
 
 
 def discover(
-    options: DiscoveryOptions, environment: MutableMapping[str, str], report: ProgressReport, load: Load
-) -> Discovery:
+    options: DiscoveryOptions, environment: MutableMapping[str, str], report: ProgressReport,
+    open_library: OpenLibrary = CDLL, pynvml: Any = None,
+) -> Discovery:  # fmt: skip
     """Return the GPUs of this machine. Unless -dirty-environment is given, remove from the environment the variables
-    that the libraries read. Raise `DiscoveryFailed` if a library cannot list its GPUs."""
+    that the libraries read. Raise `DiscoveryFailed` if a library cannot list its GPUs.
+
+    ``open_library`` opens a shared library, and ``pynvml`` is the module of that name; tests replace them."""
     names = options.devices.union(*(device_names(environment.get(name, "")) for name in VISIBLE_DEVICES))
     if options.clean_environment:
         report.diagnose("diag: clearing environment before device enumeration\n")
         for name in _LIBRARY_VARIABLES:
             environment.pop(name, None)
-    libraries = _load_libraries(options, environment, report, load)
+    libraries = _load_libraries(options, environment, report, open_library, pynvml)
     if not libraries.count:
         return Discovery()
     if options.prefix is not None:
@@ -181,15 +183,16 @@ def discover(
 
 
 def _load_libraries(
-    options: DiscoveryOptions, environment: Mapping[str, str], report: ProgressReport, load: Load
-) -> _Libraries:
+    options: DiscoveryOptions, environment: Mapping[str, str], report: ProgressReport, open_library: OpenLibrary,
+    pynvml: Any,
+) -> _Libraries:  # fmt: skip
     libraries = _Libraries(options.ids)
     cuda_only = options.cuda and not options.opencl and not options.hip
     if options.simulate:
         libraries.cuda, libraries.nvml = SimulatedCuda(options.models), SimulatedNvml(options.models)
         cuda_only = True
     elif options.cuda or not options.has_order:
-        libraries.cuda, libraries.nvml = load(options, environment, report)
+        libraries.cuda, libraries.nvml = load_nvidia(options, environment, report, open_library, pynvml)
     if libraries.cuda is not None:
         libraries.count = libraries.cuda.device_count
         cuda_only = cuda_only or (libraries.count > 0 and not options.hip)
@@ -199,14 +202,14 @@ def _load_libraries(
     if options.hip or (libraries.count == 0 and not options.opencl):
         from .hip import load_hip
 
-        libraries.hip = load_hip(options, report)
+        libraries.hip = load_hip(options, report, open_library)
         if libraries.hip is not None:
             libraries.count += libraries.hip.device_count
             libraries.prefix = "GPU"
     if libraries.count == 0 and (options.opencl or not options.hip):
         from .opencl import load_opencl
 
-        libraries.opencl = load_opencl(report)
+        libraries.opencl = load_opencl(report, open_library)
         if libraries.opencl is not None:
             libraries.count = libraries.opencl.device_count
             libraries.prefix = "OCL"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from ctypes import CDLL, Array, byref, c_char, c_int, create_string_buffer
+from ctypes import Array, byref, c_char, c_int, create_string_buffer
 from typing import Any, Final
 
 from .device_structure import DeviceStructure, format_uuid, new_structure, parse_structure
 from .devices import Device
 from .options import DiscoveryOptions
-from .report import ProgressReport, open_reported
+from .report import OpenLibrary, ProgressReport, open_reported
 
 _LIBRARIES: Final = (("libamdhip64.so.7", 7), ("libamdhip64.so.6", 6), ("libamdhip64.so", 0))
 _VERSIONS_PER_MAJOR: Final = 10_000_000
@@ -18,9 +17,7 @@ _SUCCESS: Final = 0
 _UUID_OFFSET, _UUID_LENGTH = 256, 16
 
 
-def load_hip(
-    options: DiscoveryOptions, report: ProgressReport, open_library: Callable[[str], Any] = CDLL
-) -> Hip | None:
+def load_hip(options: DiscoveryOptions, report: ProgressReport, open_library: OpenLibrary) -> Hip | None:
     """Load the HIP library, or the simulated one of -fix-hip-guid; None: it is not installed."""
     if options.simulated_hip:
         return Hip(SimulatedHip(options.simulated_hip), 0, report)

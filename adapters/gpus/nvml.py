@@ -3,14 +3,14 @@ sensors, and their use. Source of the messages: HTCondor's cuda_device_enumerati
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ctypes import CDLL
 from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
 from .devices import Device
-from .report import ProgressReport, open_reported
+from .report import OpenLibrary, ProgressReport, open_reported
 
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, GPU_LOST = 3, 4, 6, 13, 15
 """Error numbers of NVML. A lost GPU fell off the bus, or does not answer."""
@@ -207,7 +207,7 @@ _WITHOUT_PACKAGE: Final = (
 
 
 def load_nvml(
-    report: ProgressReport, is_needed: bool = False, open_library: Callable[[str], Any] = CDLL, module: Any = None
+    report: ProgressReport, is_needed: bool = False, open_library: OpenLibrary = CDLL, module: Any = None
 ) -> Nvml | None:
     """Return NVML, or None if it is not available. ``is_needed``: report this as an error."""
     module = module or _import_pynvml()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from ctypes import CDLL, byref, c_int, c_size_t, c_uint, c_uint64, c_void_p, create_string_buffer, sizeof
+from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p, create_string_buffer, sizeof
 from typing import Any, Final
 
-from .report import ProgressReport, open_reported
+from .report import OpenLibrary, ProgressReport, open_reported
 
 _LIBRARY: Final = "libOpenCL.so"
 _SUCCESS, _DEVICE_NOT_FOUND, _NO_PLATFORM = 0, -1, -1001
@@ -27,7 +26,7 @@ _DEVICE_FACTS: Final[dict[int, tuple[str, Any]]] = {
 """The facts about a device: names in messages, and types; None is a text. -verbose prints them in this order."""
 
 
-def load_opencl(report: ProgressReport, open_library: Callable[[str], Any] = CDLL) -> OpenCl | None:
+def load_opencl(report: ProgressReport, open_library: OpenLibrary) -> OpenCl | None:
     """Load the OpenCL library; None: it is not installed."""
     library = open_reported(_LIBRARY, open_library, report)
     return None if library is None else OpenCl(library, report)

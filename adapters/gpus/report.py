@@ -7,6 +7,9 @@ from typing import Any, TextIO
 
 from attrs import frozen
 
+OpenLibrary = Callable[[str], Any]
+"""Opens a shared library by its name. Raises `OSError` if it is not installed."""
+
 
 @frozen
 class ProgressReport:
@@ -37,7 +40,7 @@ class ProgressReport:
         stream.write(f"#{text}" if self.is_config else text)
 
 
-def open_reported(name: str, open_library: Callable[[str], Any], report: ProgressReport) -> Any:
+def open_reported(name: str, open_library: OpenLibrary, report: ProgressReport) -> Any:
     """Return a shared library, or None if it is not installed."""
     try:
         return open_library(name)

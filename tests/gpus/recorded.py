@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+from poolbook.adapters.gpus.hip import SimulatedHip
+
 DATA: Final = Path(__file__).parents[1] / "data" / "gpus"
 H100: Final[dict[str, Any]] = json.loads((DATA / "nvml.json").read_text())["devices"][0]
 USABLE_MEMORY: Final = 85017493504  #: which CUDA reports in a recorded message
@@ -88,15 +90,15 @@ class RecordedNvml:
 class RecordedCuda:
     """The library ``libcuda.so``: its functions store their answers in their arguments."""
 
-    def __init__(self, *gpus: Mapping[str, Any], init: int = 0) -> None:
-        self.gpus, self.init = gpus, init
+    def __init__(self, *gpus: Mapping[str, Any], init: int = 0, count_code: int = 0) -> None:
+        self.gpus, self.init, self.count_code = gpus, init, count_code
 
     def cuInit(self, flags: int) -> int:
         return self.init
 
     def cuDeviceGetCount(self, count: Any) -> int:
         count._obj.value = len(self.gpus)
-        return 0
+        return self.count_code
 
     def cuDeviceGet(self, device: Any, index: int) -> int:
         device._obj.value = index
@@ -129,4 +131,40 @@ class RecordedCuda:
     def cuDeviceGetAttribute(self, value: Any, number: int, device: Any) -> int:
         gpu = self.gpus[device]
         value._obj.value = {13: gpu["MaxClockSM"] * 1000, 16: gpu["NumGpuCores"] // 128, 32: gpu["EccMode"][0]}[number]
+        return 0
+
+
+class RecordedHip(SimulatedHip):
+    """The library of HIP with a device that has a UUID."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+
+    def hipDeviceGetUuid(self, uuid: Array[c_char], index: int) -> int:
+        uuid.raw = b"\x93" * 16
+        return 0
+
+
+class StubOpenCl:
+    """The library of OpenCL with a platform that has a GPU."""
+
+    TEXTS: Final = {0x102B: b"A100", 0x102F: b"OpenCL 3.0 CUDA"}
+    NUMBERS: Final = {0x1002: 108, 0x100C: 1410, 0x101F: 42505273344, 0x1024: 1}
+
+    def clGetPlatformIDs(self, length: Any, platforms: Any, count: Any) -> int:
+        count._obj.value = 1
+        return 0
+
+    def clGetDeviceIDs(self, platform: Any, kind: Any, length: Any, devices: Any, count: Any) -> int:
+        if count is not None:
+            count._obj.value = 1
+        return 0
+
+    def clGetDeviceInfo(self, device: Any, fact: int, length: Any, value: Any, needed: Any) -> int:
+        if fact in self.NUMBERS:
+            value._obj.value = self.NUMBERS[fact]
+        elif value is None:
+            needed._obj.value = len(self.TEXTS[fact]) + 1
+        else:
+            value.value = self.TEXTS[fact]
         return 0

@@ -1,23 +1,28 @@
-"""Golden: condor_gpu_discovery prints what HTCondor's prints on a machine with an H100, for all recorded options."""
+"""Golden: condor_gpu_discovery prints what HTCondor's prints: on a machine with an H100 with all recorded options and
+values of CUDA_VISIBLE_DEVICES, and with simulated GPUs."""
 
 from __future__ import annotations
 
+import io
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pytest
 
-from poolbook.adapters.cli.gpu_tools import print_discovery
-from poolbook.adapters.condor_tools.tool_options import ToolEnded
-from poolbook.adapters.gpus.cuda import load_nvidia
+from poolbook.adapters.cli.gpu_tools import gpu_discovery
+from poolbook.adapters.condor_tools.tool_options import ToolEnded, usage_of
+from poolbook.adapters.gpus.cuda import CudaByNvml
+from poolbook.adapters.gpus.devices import gpu_id
+from poolbook.adapters.gpus.nvml import Nvml
+from poolbook.adapters.gpus.report import ProgressReport
 
 from ..together import together
-from .recorded import DATA, H100, RecordedCuda, RecordedNvml
+from .recorded import DATA, H100, RecordedCuda, RecordedHip, RecordedNvml, StubOpenCl, error
 
 PROGRAM = "/usr/libexec/condor/condor_gpu_discovery"
-NO_LIBRARY = "{0}: cannot open shared object file: No such file or directory"
+H100_UUID = H100["UUID"]
 
 
 class Recording(NamedTuple):
@@ -26,58 +31,186 @@ class Recording(NamedTuple):
     exit_code: int
 
 
-def recordings() -> list[Recording]:
-    texts = re.findall(r"# condor_gpu_discovery (.*)\n((?s:.*?))# exit (\d+)\n", (DATA / "discovery.txt").read_text())
-    return [Recording(shlex.split(arguments), output, int(code)) for arguments, output, code in texts]
+def recordings(name: str) -> list[Recording]:
+    text = (DATA / name).read_bytes().decode()  # one line ends in \r\n
+    text = text.replace("USAGE\n", usage_of("gpu_discovery").replace("{program}", PROGRAM))
+    found = re.findall(r"# condor_gpu_discovery (.*)\n((?s:.*?))# exit (\d+)\n", text)
+    return [Recording(shlex.split(arguments), output, int(code)) for arguments, output, code in found]
 
 
-def gpus_without_cuda(options: Any, environment: Any, report: Any, *gpus: Mapping[str, Any]) -> Any:
-    return load(options, environment, report, {}, RecordedNvml(*gpus or [H100]))
+@pytest.fixture
+def discovery(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[str, int]]:
+    """Return a function that runs the tool on a machine with these libraries; it returns the output and the exit code.
+    Standard error comes first, since a pipe buffers standard output."""
+    monkeypatch.setattr("sys.argv", [PROGRAM])
 
+    def discover(
+        argv: Sequence[str], nvml: Any, libraries: Mapping[str, Any] | None = None, environment: Any = None
+    ) -> tuple[str, int]:
+        def open_library(name: str) -> Any:
+            if name not in (libraries or {}):
+                raise OSError(f"{name}: cannot open shared object file: No such file or directory")
+            return (libraries or {})[name]
 
-def gpus_with_cuda(options: Any, environment: Any, report: Any, *gpus: Mapping[str, Any]) -> Any:
-    gpus = gpus or (H100,)
-    return load(options, environment, report, {"libcuda.so": RecordedCuda(*gpus)}, RecordedNvml(*gpus))
-
-
-def load(options: Any, environment: Any, report: Any, libraries: Mapping[str, Any], nvml: Any) -> Any:
-    def open_library(name: str) -> Any:
-        if name not in libraries:
-            raise OSError(NO_LIBRARY.format(name))
-        return libraries[name]
-
-    return load_nvidia(options, environment, report, open_library, nvml)
-
-
-def discovery(
-    argv: Sequence[str], load: Any, capsys: pytest.CaptureFixture[str], environment: dict[str, str] | None = None
-) -> tuple[str, int]:
-    """Return what the tool prints, and its exit code; standard error comes first, since a pipe buffers the other."""
-    try:
-        code = print_discovery(argv, {} if environment is None else environment, load)
+        try:
+            code = gpu_discovery(argv, {} if environment is None else environment, open_library, nvml)
+        except ToolEnded as ended:
+            return ended.err + ended.out, ended.exit_code
         output, err = capsys.readouterr()
-    except ToolEnded as ended:
-        return ended.err + ended.out, ended.exit_code
-    return err + output, code
+        return err + output, code
+
+    return discover
 
 
-def with_recorded_sensors(gpu: Mapping[str, Any], output: str) -> dict[str, Any]:
-    """Return the GPU with the temperature and the power of a recording: they were not read at the same instant."""
+Discover = Callable[..., tuple[str, int]]
+NO_SENSORS = "# Unable to load NVML; will not discover dynamic properties or MIG instances.\n"
+NO_NVML = RecordedNvml(init=error(12))
+
+
+def with_recorded_sensors(output: str) -> dict[str, Any]:
+    """Return the H100 with the temperature and the power of a recording: they were not read at the same instant."""
     sensors = dict(re.findall(r"(DieTempC|PowerUsage_mw)=(\d+)", output))
-    return {**gpu, "Temperature": int(sensors.get("DieTempC", 0)), "PowerUsage": int(sensors.get("PowerUsage_mw", 0))}
+    return {**H100, "Temperature": int(sensors.get("DieTempC", 0)), "PowerUsage": int(sensors.get("PowerUsage_mw", 0))}
 
 
 # On that machine cuDeviceGet filled half of a pointer; the rest of it was left over from an earlier call.
 LEFT_OVER = ("0x7ffe00000000", "(nil)")
 
 
-@together("recording", recordings())
-def test_output_equals_the_recording(
-    recording: Recording, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@together("recording", recordings("discovery.txt"))
+def test_output_equals_the_recording(recording: Recording, discovery: Discover) -> None:
+    gpu = with_recorded_sensors(recording.output)
+    expected = recording.output.replace(*LEFT_OVER), recording.exit_code
+    assert discovery(recording.argv, RecordedNvml(gpu), {"libcuda.so": RecordedCuda(gpu)}) == expected
+
+
+@together("recording", [each for each in recordings("discovery.txt") if "-diagnostic" not in each.argv])
+def test_nvml_describes_the_gpus_as_cuda_does(recording: Recording, discovery: Discover) -> None:
+    nvml = RecordedNvml(with_recorded_sensors(recording.output))
+    assert discovery(recording.argv, nvml) == (recording.output, recording.exit_code)
+
+
+@together("recording", recordings("simulated.txt"))
+def test_simulated_gpus_equal_htcondors(recording: Recording, discovery: Discover) -> None:
+    assert discovery(recording.argv, NO_NVML) == (recording.output, recording.exit_code)
+
+
+def visible_devices() -> list[tuple[str, str, str]]:
+    """Return the recorded values of CUDA_VISIBLE_DEVICES, and the output with and without -dirty-environment."""
+    pattern = r"# CUDA_VISIBLE_DEVICES='(.*)' -dirty-environment\n((?s:.*?))# without -dirty-environment\n([^#]*)"
+    return re.findall(pattern, (DATA / "visible.txt").read_text())
+
+
+@together(("value", "dirty", "clean"), visible_devices())
+def test_visible_devices_are_those_of_the_recording(value: str, dirty: str, clean: str, discovery: Discover) -> None:
+    environment = {"CUDA_VISIBLE_DEVICES": value, "OTHER": ""}
+    cuda = RecordedCuda(*[H100] * (value in ("0", H100_UUID)), init=0 if value in ("0", H100_UUID) else 100)
+    argv = ["-properties", "-dirty-environment"]
+    assert discovery(argv, RecordedNvml(H100), None, {**environment}) == (dirty, 0)
+    assert discovery(argv, RecordedNvml(H100), {"libcuda.so": cuda}, {**environment}) == (dirty, 0)
+    assert discovery(["-properties"], RecordedNvml(H100), None, environment) == (clean, 0)
+    assert environment == {"OTHER": ""}
+
+
+TWO = (H100, {**H100, "UUID": "GPU-6a1c0de0-7b3e-4f21-9c64-0123456789ab"})
+
+
+@together(
+    ("value", "ids"),
+    [
+        ("1", "GPU-6a1c0de0"),
+        ("GPU-6a1c", "GPU-6a1c0de0"),
+        ("0,2,1", "GPU-5a1c0de0"),
+        (f"1, {H100_UUID} ,x", "GPU-6a1c0de0, GPU-5a1c0de0"),
+        ("GPU-", ""),
+        ("-1", ""),
+    ],
+)
+def test_nvml_lists_the_devices_that_cuda_would_list(value: str, ids: str) -> None:
+    nvml = Nvml(RecordedNvml(*TWO))
+    devices = CudaByNvml(nvml, value).devices(ProgressReport(io.StringIO(), io.StringIO()))
+    assert ", ".join(gpu_id(device.uuid, is_short=True) for device in devices) == ids
+
+
+INSTANCE = {
+    "Name": "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "PciInfo": H100["PciInfo"], "MemoryInfo": {"total": 42144366592},
+    "CudaComputeCapability": error(3), "MaxClockSM": error(3), "Attributes_v2": {"multiprocessorCount": 60},
+    "EccMode": error(3), "FanSpeed": error(3), "PowerUsage": error(3), "Temperature": 40, "EccSingle": 0,
+    "EccDouble": error(3), "MaxMigDeviceCount": error(3),
+}  # fmt: skip
+"""A MIG instance, of which NVML reports little."""
+DIVIDED = {
+    **H100, "MaxMigDeviceCount": 7,
+    "Instances": [{**INSTANCE, "UUID": f"MIG-{digit}a1c0de0-0000-4f21-9c64-0123456789ab"} for digit in "21"],
+}  # fmt: skip
+
+
+def test_mig_instances_have_their_gpus_properties(discovery: Discover) -> None:
+    nvml = RecordedNvml(DIVIDED, TWO[1])
+    output, code = discovery(["-extra", "-dynamic"], nvml, {"libcuda.so": RecordedCuda(DIVIDED)})
+    first, second = (f"MIG-{digit}a1c0de0-0000-4f21-9c64-0123456789ab" for digit in "12")
+    lines = output.splitlines()
+    assert code == 0
+    assert lines[0] == f'DetectedGPUs="{first}, {second}, GPU-6a1c0de0"'
+    assert [line.partition("=")[0] for line in lines[2:]] == [
+        "GPU_6a1c0de0", first.replace("-", "_"), second.replace("-", "_")
+    ]  # fmt: skip
+    for line in lines[-2:]:
+        for text in (
+            "Capability=9.0; ", "ClockMhz=1980.00; ", "ComputeUnits=60; ", "DieTempC=40; ", "ECCEnabled=true; ",
+            "GlobalMemoryMb=40192; ", 'NvidiaDriver="580.159.04"; ', "DriverVersion=13.0; ",
+        ):  # fmt: skip
+            assert text in line + lines[1]
+        assert "EccErrorsDoubleBit" not in line
+
+
+def test_mig_instances_of_a_selected_gpu_are_selected_by_index_only_if_their_names_contain_its_uuid(
+    discovery: Discover,
 ) -> None:
-    monkeypatch.setattr("sys.argv", [PROGRAM])
-    gpu = with_recorded_sensors(H100, recording.output)
-    for load in (gpus_with_cuda, gpus_without_cuda):
-        if load is gpus_with_cuda or "-diagnostic" not in recording.argv:
-            answer = discovery(recording.argv, lambda *arguments, load=load: load(*arguments, gpu), capsys)
-            assert answer == (recording.output.replace(*LEFT_OVER), recording.exit_code)
+    old = {**DIVIDED, "Instances": [{**INSTANCE, "UUID": f"MIG-{H100_UUID}/1/0"}]}
+    cuda = {"libcuda.so": RecordedCuda(DIVIDED)}
+    assert discovery(["-device", "0"], RecordedNvml(old), cuda) == (f'DetectedGPUs="MIG-{H100_UUID}/1/0"\n', 0)
+    assert discovery(["-device", "0"], RecordedNvml(DIVIDED), cuda) == ('DetectedGPUs=""\n', 0)
+
+
+@together(
+    ("nvml", "libraries", "output", "code"),
+    [
+        (NO_NVML, {}, NO_SENSORS + "DetectedGPUs=0\n", 0),
+        (RecordedNvml(init=error(9)), {}, "Warning: nvmlInit() failed with error 9; will not discover dynamic "
+         "properties or MIG instances.\nDetectedGPUs=0\n", 0),
+        (NO_NVML, {"libcuda.so": RecordedCuda(init=999)},
+         f"Error: cuInit returned 999\n{NO_SENSORS}DetectedGPUs=0\n", 0),
+        (RecordedNvml({**H100, "UUID": error(15)}), {"libcuda.so": RecordedCuda(H100)},
+         '# Failed to enumerate MIG devices (15: GPU is lost)\ncondor_gpu_discovery_error = "Failed to enumerate MIG '
+         'devices"\n', 1),
+        (RecordedNvml(H100), {"libcuda.so": RecordedCuda(H100, count_code=3)}, "DetectedGPUs=0\n", 0),
+    ],
+)  # fmt: skip
+def test_failing_libraries_are_reported(nvml: Any, libraries: Any, output: str, code: int, discovery: Discover) -> None:
+    assert discovery(["-dynamic"], nvml, libraries) == (output, code)
+
+
+def test_opencl_is_preferred_only_without_cuda(discovery: Discover) -> None:
+    libraries: dict[str, Any] = {"libOpenCL.so": StubOpenCl()}
+    assert discovery(["-extra"], NO_NVML, libraries) == (
+        'DetectedGPUs="OCL0"\nCommon=[ ClockMhz=1410; ComputeUnits=108; DeviceName="A100"; ECCEnabled=true; '
+        'GlobalMemoryMb=40536; OpenCLVersion=3.0; ]\nOCL0=[ id="OCL0"; ]\n',
+        0,
+    )
+    problem = "Failed to enumerate GPU devices"
+    answer = f'# {problem}, aborting.\ncondor_gpu_discovery_error = "{problem}"\n', 1
+    assert (
+        discovery(["-cuda", "-opencl"], RecordedNvml(H100), {**libraries, "libcuda.so": RecordedCuda(H100)}) == answer
+    )
+
+
+def test_hip_devices_follow_those_of_cuda(discovery: Discover) -> None:
+    libraries = {"libcuda.so": RecordedCuda(H100), "libamdhip64.so.6": RecordedHip()}
+    output, _ = discovery(["-hip", "-cuda", "-extra"], RecordedNvml(H100), libraries)
+    assert output.splitlines()[0] == 'DetectedGPUs="GPU-5a1c0de0, GPU-93939393"'
+    assert output.splitlines()[-1] == (
+        'GPU_93939393=[ id="GPU-93939393"; AmdDriverVersion="6.3.42131"; Capability=9.4; ClockMhz=2100.00; '
+        'ComputeUnits=228; DeviceName="AMD Instinct MI300A"; DevicePciBusId="0000:02:00.0"; '
+        'DeviceUuid="93939393-9393-9393-9393-939393939393"; GlobalMemoryMb=131072; Rocm=6; WarpSize=64; xNACK=1; ]'
+    )
