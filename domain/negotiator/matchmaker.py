@@ -76,7 +76,8 @@ class Matchmaker:
     free: Mask = field(init=False)
     claimed: ClaimedSlots = field(init=False)
     lightest: float = inf  #: the fewest cores that a match may use
-    lightest_slot: float = inf  #: the weight of the lightest whole slot (HTCondor's minSlotWeight)
+    lightest_slot: float = inf
+    """The weight of the lightest whole slot (HTCondor's minSlotWeight), less the allowed rounding error."""
     _names: ChainMap[str, object] = field(init=False)  #: the slots, and the dynamic slots that the cycle carves
     _cuts: list[int] = field(factory=list)  #: the slots that matches cut resources from, in order
     _weights: list[float] = field(factory=list)
@@ -100,7 +101,7 @@ class Matchmaker:
         self._weights = self.claimed.weights = (weights / 1000).tolist()
         matching, counted = self._select(rules.slot_constraint), self._select(rules.poolsize_constraint)
         total = int(weights[matching & counted].sum()) / 1000
-        self.lightest_slot = float(weights[matching].min()) / 1000 if matching.any() else inf
+        self.lightest_slot = float(weights[matching].min()) / 1000 - EASING if matching.any() else inf
         lightest = weights
         if rules.use_slot_weights and pool.shared.any():
             cores = pool.table.of_slots(CPUS, NO_JOB)

@@ -132,9 +132,9 @@ class Negotiation:
         limited = self.rules.match_limits and state.dialect.limits_matches_of_submitters
         self.most = self.rules.most_matches if limited else math.inf
         self._got: Counter[str] = Counter()
-        self.total = sum(offer.weight for offer in self.offers if self._is_in_pie(offer))
+        self.total = sum(round(1000 * offer.weight) for offer in self.offers if self._is_in_pie(offer)) / 1000
         own_weights = [offer.weight for offer in self.offers if self._is_offered(offer)]
-        self.lightest = min(own_weights, default=math.inf)
+        self.lightest = min(own_weights, default=math.inf) - SLACK
         for offer in self.offers:
             if not self._is_offered(offer):
                 offer.free = offer.held = False

@@ -62,6 +62,12 @@ def test_a_slot_of_weight_0_fits_every_quota(seed: int, unstable: bool) -> None:
     compare_cycle(random_pool(seed, unstable=unstable))
 
 
+def test_a_remaining_share_of_exactly_the_lightest_slot_is_used() -> None:
+    """Of a share of 2.256, a slot of weight 2 leaves 0.256, and the lightest slot has weight 0.256. In floating-point
+    numbers, the remaining share is smaller."""
+    compare_cycle(random_pool(978858047, unstable=True))
+
+
 @given(SEEDS)
 def test_matches_agree_if_preemption_depends_on_what_the_cycle_changes(seed: int) -> None:
     compare_cycle(random_pool(seed, unstable=True))
