@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 
 class Child:

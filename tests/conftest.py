@@ -12,9 +12,12 @@ from __future__ import annotations
 
 import gc
 import os
+import shutil
 import signal
+import tempfile
 from collections.abc import Generator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -63,10 +66,17 @@ OF_IMPORTS = (
 HERE = Path(__file__).parent
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
     """Have each worker start its collection at another directory. The first worker to reach a file compiles it for all;
-    workers in step would each compile every file of a fresh clone."""
+    workers in step would each compile every file of a fresh clone.
+
+    Give the tests a directory of their own: each session of pytest that starts closes the usual one to other users,
+    also while tests of another session work there with the rights of several users."""
     worker = getattr(config, "workerinput", None)
+    if worker is None and config.option.basetemp is None:
+        config.option.basetemp = tempfile.mkdtemp(prefix="poolbook-tests-")
+        config.add_cleanup(partial(shutil.rmtree, config.option.basetemp, ignore_errors=True))
     if worker is not None and [Path(arg).resolve() for arg in config.args] == [HERE]:
         parts = sorted(str(path) for path in HERE.iterdir() if path.is_dir() or path.match("test_*.py"))
         begin = len(parts) * int(worker["workerid"].removeprefix("gw")) // worker["workercount"]

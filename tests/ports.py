@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import random
 import socket
+from contextlib import suppress
+
+_generator = random.SystemRandom()
 
 
 def free_port() -> int:
-    """Return a port of 127.0.0.1 on which no process listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-    return port
+    """Return a port of 127.0.0.1 on which no process listens. The kernel gives such a port to no other socket: its own
+    choices begin at 32768."""
+    while True:
+        port = _generator.randrange(10_000, 32_768)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port

@@ -16,7 +16,7 @@ from poolbook.adapters.machine.execution.client import Supervisor
 from .. import forked
 
 # Nothing here takes that long; a test waits this long before it fails.
-PATIENCE_S = 60.0
+PATIENCE_S = 150.0
 
 End: TypeAlias = Exited | Failed | Lost
 

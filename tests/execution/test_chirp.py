@@ -69,7 +69,7 @@ def job(bench: Bench) -> Iterator[Client]:
     (iwd / "out").symlink_to(bench.home / "secret")
     (iwd / "up").symlink_to("..")
     (iwd / "in").symlink_to("a")
-    script = 'test "$_CONDOR_CHIRP_CONFIG" = "$_CONDOR_SCRATCH_DIR/.chirp.config" && touch ready; sleep 100'
+    script = 'test "$_CONDOR_CHIRP_CONFIG" = "$_CONDOR_SCRATCH_DIR/.chirp.config" && touch ready; sleep 1000'
     transfer = FileTransfer(executable=False)
     bench.sh("1", script, iwd=str(iwd), transfer=transfer, chirp=RULES, job_ad=AD)
     bench.until(lambda: bench.of("1", Started))
@@ -191,7 +191,7 @@ NOTHING_ALLOWED = ("set_job_attr A 1", "set_job_attr_delayed ChirpA 1", "get_job
 
 
 def test_a_job_without_write_access_can_still_read_its_ad(bench: Bench) -> None:
-    bench.sh("1", "sleep 100", chirp=Chirp(), job_ad=AD)
+    bench.sh("1", "sleep 1000", chirp=Chirp(), job_ad=AD)
     bench.until(lambda: bench.of("1", Started))
     with closing(Client(bench.folder / "execute/dir_1/scratch/.chirp.config")) as client:
         assert client.say(f"cookie {client.cookie}") == 0

@@ -11,11 +11,13 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.machine.cron import CronJob, cron_jobs
+from poolbook.adapters.runtime import local_world
 from poolbook.adapters.runtime.configuration import load
 from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.domain.config import ConfigError
 
 from ..together import together
+from .bench import PATIENCE_S
 
 SECOND = 1_000_000
 
@@ -88,7 +90,7 @@ class CronWorld:
         return dict(self.world.sense("here").attributes)
 
     def wait_for(self, condition: Callable[[], bool]) -> None:
-        until = time.monotonic() + 30
+        until = time.monotonic() + PATIENCE_S
         while not condition():
             assert time.monotonic() < until, f"the condition was not met: {self.read()} {self.reports}"
             self.world.wait(self.world.now() + SECOND // 20)
@@ -139,7 +141,7 @@ def test_an_unsupported_setting_is_ignored_with_a_warning(sensed: CronWorld) -> 
     [
         "yes 'X = 1'",
         "tr '\\0' a < /dev/zero",
-        "printf 'X = \"'; head -c 3000000 /dev/zero | tr '\\0' a; echo '\"'; sleep 60",
+        "printf 'X = \"'; head -c 3000000 /dev/zero | tr '\\0' a; echo '\"'; sleep 1000",
     ],
     ids=["lines", "one line without an end", "one line"],
 )
@@ -176,7 +178,7 @@ def test_a_program_that_cannot_be_run_is_reported_and_the_pool_continues(sensed:
 
 
 def test_a_periodic_program_that_still_runs_is_killed_only_if_configured(sensed: CronWorld) -> None:
-    script = 'echo $$ >> pids; echo "X = 1"; echo -; sleep 60'
+    script = 'echo $$ >> pids; echo "X = 1"; echo -; sleep 1000'
 
     def pids() -> list[str]:
         path = sensed.folder / "pids"
@@ -197,7 +199,8 @@ def test_a_periodic_program_that_still_runs_is_killed_only_if_configured(sensed:
     sensed.world = LocalWorld(sensed.folder / "more")
 
 
-def test_the_pool_starts_when_its_sensors_have_reported(sensed: CronWorld) -> None:
+def test_the_pool_starts_when_its_sensors_have_reported(sensed: CronWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(local_world, "WARM_UP", PATIENCE_S * SECOND)
     sensed.run('sleep 0.3; echo "X = 1"', "PERIOD = 1")
     sensed.world.warm_up()
     assert sensed.read() == {"X": "1"}

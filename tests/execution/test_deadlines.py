@@ -6,6 +6,7 @@ import fcntl
 import signal
 import subprocess
 import time
+from typing import Any
 
 import pytest
 
@@ -57,18 +58,31 @@ def test_a_supervisor_without_jobs_ends_with_its_guard(bench: Bench) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # there is no next supervisor
 
 
+def end_at_a_deadline(bench: Bench, script: str, **fields: Any) -> Any:
+    """Return how a job ended that was started shortly before its deadline: the sooner, the faster the machine is."""
+    for key, microseconds in {"1": SOON, "2": 10 * SOON, "3": 100 * SOON}.items():
+        bench.sh(key, script, deadline=boot_ticker() + microseconds, **fields)
+        end = bench.end(key)
+        if not isinstance(end, Failed):
+            break
+    return end
+
+
 def test_a_job_has_its_deadline_from_its_start(bench: Bench) -> None:
-    bench.sh("1", "trap '' TERM; exec sleep 1000", deadline=boot_ticker() + SOON)
-    assert bench.end("1").violated == EXPIRED
+    assert end_at_a_deadline(bench, "trap '' TERM; exec sleep 1000").violated == EXPIRED
 
 
 @pytest.mark.parametrize("renewed_by", [LATER, None])
 def test_a_job_whose_deadline_is_renewed_runs_on(bench: Bench, renewed_by: int | None) -> None:
-    deadline = boot_ticker() + 1_000_000
-    bench.sh("1", "exec sleep 1000", deadline=deadline)
-    bench.supervisor.set_deadlines({"1": 0 if renewed_by is None else deadline + renewed_by})
-    time.sleep((deadline - boot_ticker()) / 1e6 + 0.1)
-    assert isinstance(bench.supervisor.recover(["1"])["1"], Running)
+    for key, microseconds in {"1": 5 * SOON, "2": 50 * SOON, "3": 500 * SOON}.items():
+        deadline = boot_ticker() + microseconds
+        bench.sh(key, "exec sleep 1000", deadline=deadline)
+        bench.supervisor.set_deadlines({key: 0 if renewed_by is None else deadline + renewed_by})
+        bench.supervisor.recover([key])  # it answers when it has done what it was asked before
+        if boot_ticker() < deadline:
+            break
+    time.sleep(max(0.0, deadline - boot_ticker()) / 1e6 + 0.1)
+    assert isinstance(bench.supervisor.recover([key])[key], Running)
 
 
 def test_a_suspended_job_is_killed_at_its_deadline(bench: Bench) -> None:
@@ -94,6 +108,5 @@ def test_the_transfer_of_files_ends_at_the_deadline(bench: Bench) -> None:
     plugin.write_text("#!/bin/sh\necho $$ > moving\nexec sleep 1000\n")
     plugin.chmod(0o700)
     transfer = FileTransfer(inputs=("slow://x",), plugins={"slow": (str(plugin),)}, plugin_seconds=1000)
-    bench.sh("1", "touch ran", transfer=transfer, deadline=boot_ticker() + SOON)
-    end = bench.end("1")
+    end = end_at_a_deadline(bench, "touch ran", transfer=transfer)
     assert (end.violated, end.undelivered, end.began) == (EXPIRED, True, 0)

@@ -19,7 +19,7 @@ from poolbook.domain.ports.run_reports import decode_report
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import validate
 
-from .bench import Bench, runs, state, wait
+from .bench import PATIENCE_S, Bench, runs, state, wait
 
 SLOT, HOLDER = "slot1@h", "access-point/there"
 SLOT_AD = {"Cpus": "1", "Memory": "1024", "Disk": "100000", "Start": "true", "Requirements": "Start"}
@@ -61,7 +61,7 @@ class ExecutionPoint:
         self.engine.recover()
 
     def until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + PATIENCE_S
         while not holds():
             assert time.monotonic() < deadline, [*self.log.read()][-8:]
             self.engine.step(self.engine.world.now() + SECOND // 50)

@@ -43,6 +43,7 @@ def test_writes_to_a_full_output_fail_in_the_job(bench: Bench) -> None:
 
 # A process that sleeps and has left its pid in the file "left"; and the ways to leave it behind.
 SLEEPER = "sh -c 'echo $$ > left; exec sleep 1000'"
+UNTIL_LEFT = "\nwhile ! [ -s left ]; do sleep 0.005; done"
 WAYS = {
     "in the background": f"{SLEEPER} &",
     "in the background of a shell that ends": f"({SLEEPER} &)",
@@ -51,9 +52,8 @@ WAYS = {
     "as a daemon with an empty environment": f"(env -i setsid {SLEEPER} &)",
     "as the child of a daemon": f'(setsid sh -c "{SLEEPER} & sleep 1000" &)',
     "as a process that ignores all it can": f"(trap '' TERM INT HUP; setsid {SLEEPER} &)",
-    "stopped": f"{SLEEPER} & sleep 0.05; kill -STOP $!",
+    "stopped": f"{SLEEPER} &{UNTIL_LEFT}; kill -STOP $!",
 }
-UNTIL_LEFT = "\nwhile ! [ -s left ]; do sleep 0.005; done"
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -217,7 +217,7 @@ def test_a_jobs_chirp_has_the_groups_of_the_owner_of_its_files(bench: Bench, pla
     execute.chmod(0o711)
     bench.sh(
         "1",
-        "touch ready; sleep 100",
+        "touch ready; sleep 1000",
         iwd=str(place),
         account=ACCOUNT,
         files=ACCOUNT,

@@ -28,7 +28,7 @@ def programs(tmp_path: Path) -> Path:
     for name, text in SAID.items():
         (tmp_path / name).write_text(f"#!/bin/sh\ncat <<'E'\n{text}\nE\n")
         (tmp_path / name).chmod(0o700)
-    (tmp_path / "slow").write_text("#!/bin/sh\nexec sleep 60\n")
+    (tmp_path / "slow").write_text("#!/bin/sh\nexec sleep 1000\n")
     (tmp_path / "slow").chmod(0o700)
     return tmp_path
 

@@ -32,7 +32,7 @@ from poolbook.adapters.machine.execution.supervisor.scratch import remove
 from poolbook.adapters.runtime.activations import remaps
 
 from ..together import together
-from .bench import Bench
+from .bench import PATIENCE_S, Bench
 
 MANY = 1500  #: files whose transfer takes so long that something can happen meanwhile
 
@@ -305,7 +305,7 @@ def test_outputs_requested_on_success_stay_behind_after_a_failure_except_stdout_
 
 
 def test_a_killed_job_transfers_nothing_back(bench: Bench, iwd: Path) -> None:
-    start(bench, iwd, "echo new > made; echo ready > $0; exec sleep 60", inputs=("a",))
+    start(bench, iwd, "echo new > made; echo ready > $0; exec sleep 1000", inputs=("a",))
     bench.until(lambda: bench.of("1", Started))
     bench.supervisor.signal("1", "soft")
     end = bench.end("1")
@@ -409,13 +409,14 @@ def test_a_transfer_is_not_stopped_before_it_has_closed_its_supervisors_socket(
         leave(*kept_bytes)
 
     monkeypatch.setattr(processes, "close_all_but", takes_its_time)
-    monkeypatch.setattr(mover, "_run_task", lambda *_: time.sleep(60))
+    monkeypatch.setattr(mover, "_run_task", lambda *_: time.sleep(1000))
     read_end, let_go = os.pipe()
     mover_pid = mover.fork(mover.Task("input", {}, "/", 0), mover.TransferUsers(None, None))
     os.close(let_go)
     mover_pid.wait_until_detached()
     os.kill(mover_pid.pid, signal.SIGSTOP)
-    readable, _, _ = select.select([read_end], [], [], 5)  # the end of a pipe whose other end is closed everywhere
+    # The end of a pipe is readable when its other end is closed everywhere.
+    readable, _, _ = select.select([read_end], [], [], PATIENCE_S)
     os.kill(mover_pid.pid, signal.SIGKILL)
     os.waitpid(mover_pid.pid, 0)
     os.close(read_end)

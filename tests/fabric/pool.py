@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import select
-import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,7 +14,9 @@ from poolbook.adapters.fabric.credentials import LIFETIME_S, BrokerKeys, Credent
 from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 from poolbook.adapters.security.authority import Authority
 
-PATIENCE = 60.0
+from ..ports import free_port
+
+PATIENCE = 150.0
 
 
 class BrokerPool:
@@ -24,8 +25,7 @@ class BrokerPool:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.authority = Authority(folder / "ca", "pool.example", time.time())
-        with socket.create_server(("127.0.0.1", 0)) as listener:
-            self.port: int = listener.getsockname()[1]
+        self.port = free_port()
         self.url = f"tls://127.0.0.1:{self.port}"
         self.keys = BrokerKeys(folder / "keys")
         self.broker = self.make_broker()

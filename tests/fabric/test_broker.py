@@ -21,6 +21,7 @@ from poolbook.adapters.fabric.carrier import LARGEST
 from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 
 from ..children import exit_code
+from ..ports import free_port
 from .pool import PATIENCE, BrokerPool, receive
 
 
@@ -156,8 +157,7 @@ def test_old_log_files_are_removed(pool: BrokerPool) -> None:
 
 def test_a_changed_address_restarts_the_broker(pool: BrokerPool) -> None:
     server = pool.server_pid
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        pool.port = listener.getsockname()[1]
+    pool.port = free_port()
     pool.url = f"tls://127.0.0.1:{pool.port}"
     pool.broker = pool.make_broker()
     pool.broker.ensure_running(PATIENCE)

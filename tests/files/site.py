@@ -21,7 +21,7 @@ from poolbook.adapters.security.authority import Authority
 from ..execution.bench import Bench
 
 ACTIVATION = "7"  #: the access point's name for the activation, which has the key 1 at the execution point
-PATIENCE_S = 20
+PATIENCE_S = 100
 
 
 def authority_in(folder: Path) -> Authority:

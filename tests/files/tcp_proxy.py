@@ -68,10 +68,3 @@ class TcpProxy:
             server.shutdown(socket.SHUT_WR)
             while server.recv(1 << 16):
                 pass
-
-
-def closed_port() -> int:
-    """Return a port where nothing listens."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -26,8 +26,9 @@ from poolbook.adapters.machine.execution.supervisor.remote_files import UNREACHA
 from .. import children as forks
 from ..execution.bench import wait
 from ..pool.test_full_disks import disk
+from ..ports import free_port
 from .site import ACTIVATION, Site, serve_files
-from .tcp_proxy import TcpProxy, closed_port
+from .tcp_proxy import TcpProxy
 
 SIZE = 6 * PIECE + 12345
 UNREAD = 1 << 19  #: more bytes than the server's connection stores before the application reads them
@@ -81,7 +82,7 @@ def test_a_transfer_that_is_cut_at_random_points_continues_there(site: Site, pro
 
 def test_a_transfer_without_progress_is_given_up_and_the_job_tried_again(site: Site) -> None:
     request = site.request("true")
-    url = f"https://127.0.0.1:{closed_port()}/files"
+    url = f"https://127.0.0.1:{free_port()}/files"
     site.start_with(request, site.offers.offer(request, run=1), urls=(url,), patience_s=1)
     end = site.bench.end("1")
     assert (end.failure.code, end.failure.errno, end.failure.end) == (13, UNREACHABLE, "receiving")
@@ -90,7 +91,7 @@ def test_a_transfer_without_progress_is_given_up_and_the_job_tried_again(site: S
 def test_the_end_of_the_lease_ends_a_transfer(site: Site) -> None:
     deadline = time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000 + 1_000_000
     request = site.request("true", deadline=deadline)
-    site.start_with(request, site.offers.offer(request, run=1), urls=(f"https://127.0.0.1:{closed_port()}/files",))
+    site.start_with(request, site.offers.offer(request, run=1), urls=(f"https://127.0.0.1:{free_port()}/files",))
     end = site.bench.end("1")
     assert (end.violated, end.undelivered, end.moves[0].ended) == ("lease", True, 0)
 
@@ -98,7 +99,7 @@ def test_the_end_of_the_lease_ends_a_transfer(site: Site) -> None:
 def test_a_second_url_is_used_if_the_first_is_unreachable(site: Site) -> None:
     (site.iwd / "a").write_text("alpha\n")
     request = site.request("cat a", transfer={"inputs": ("a",)})
-    urls = (f"https://127.0.0.1:{closed_port()}/files", site.url)
+    urls = (f"https://127.0.0.1:{free_port()}/files", site.url)
     site.start_with(request, site.offers.offer(request, run=1), urls=urls)
     assert site.bench.end("1").undelivered is False
     assert (site.iwd / "out").read_text() == "alpha\n"

@@ -21,7 +21,7 @@ BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
 _MARK = "=== typed ==="
 HOST, USER, HOME = "laptop", "alice", "/home/alice"
 """The names of the machine, the user and the directory on pages."""
-EXTRA_SECONDS = 30
+EXTRA_SECONDS = 120
 """Seconds that a page's ``sleep`` may take longer than it says: the tests' machine may be busy."""
 
 

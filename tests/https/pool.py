@@ -23,20 +23,20 @@ from poolbook.domain.state.state import State
 from ..ports import free_port
 
 DOMAIN = "pool.example"
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 
 class JoinablePool:
     """A pool's manager in a directory. ``text`` is its configuration."""
 
-    def __init__(self, folder: Path, text: str = "", broker: OtherBroker | None = None) -> None:
+    def __init__(self, folder: Path, text: str = "", broker: OtherBroker | int | None = None) -> None:
         self.folder, self._text = folder, text
         self.rejections: list[Rejection] = []
         self.warnings: list[str] = []
         settings = {"UID_DOMAIN": DOMAIN, "CLAIM_WORKLIFE": "77"}
         self._state = State(name="pool", settings=settings)
         self._broker = broker or free_port()
-        self.address = Address("127.0.0.1", 0)
+        self.address = Address("127.0.0.1", free_port())
         self._open()
 
     def _open(self) -> None:

@@ -16,7 +16,7 @@ from .. import forked
 from ..pool.real import POOLBOOK, environment
 from ..ports import free_port
 
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 
 class Roles:

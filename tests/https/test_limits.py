@@ -63,6 +63,7 @@ def test_a_connection_without_a_request_is_closed(tmp_path: Path, monkeypatch: p
         with pytest.raises(OSError, match=r"reset|EOF"):
             assert connection.recv(1) == b""
             raise ConnectionResetError("reset")
+        monkeypatch.undo()
         pool.join("e.db")
 
 
@@ -73,13 +74,12 @@ def test_an_address_in_use_is_reported() -> None:
             HttpsService(Address("127.0.0.1", port))
 
 
-def test_a_broker_that_does_not_start_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        monkeypatch.setattr("tests.https.pool.free_port", lambda: listener.getsockname()[1])
-        with pytest.raises(
-            ServiceError, match=r"address already in use.*; if its port is in use, name another -broker"
-        ):
-            JoinablePool(tmp_path)
+def test_a_broker_that_does_not_start_is_reported(tmp_path: Path) -> None:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listener,
+        pytest.raises(ServiceError, match=r"address already in use.*; if its port is in use, name another -broker"),
+    ):
+        JoinablePool(tmp_path, broker=listener.getsockname()[1])
 
 
 @pytest.mark.parametrize(

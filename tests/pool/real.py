@@ -15,7 +15,7 @@ from .. import forked
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 POOLBOOK = ("-c", "from poolbook.adapters.cli.main import entry; entry()")
-PATIENCE = 60.0
+PATIENCE = 150.0
 
 
 def environment() -> dict[str, str]:

@@ -148,11 +148,11 @@ def test_views_at_a_time_are_those_of_a_pool_with_processes(folder: Folder) -> N
     folder.write("job.sub", "executable = /bin/sleep\narguments = 1.$(Process)\nrequest_memory = 1\nqueue 6\n")
     with folder.served("-slots", "2"):
         folder.call("submit", "job.sub")
-        give_up = time.time() + PATIENCE
+        give_up = time.monotonic() + PATIENCE
         for command in cycle(REAL_COMMANDS):
             if len(outputs) >= 30 and not folder.json("q", "-all"):
                 break
-            assert time.time() < give_up
+            assert time.monotonic() < give_up
             began, head = time.time(), head_of(url)
             output = folder.call(*command.split())
             ended = time.time()
@@ -162,7 +162,7 @@ def test_views_at_a_time_are_those_of_a_pool_with_processes(folder: Folder) -> N
         store = log._log
         # An event is appended a little later than it is decided.
         logged = [output for output in outputs if store.position_at(round(output[0] * SECOND)) == output[1]]
-    assert len(logged) > len(outputs) / 2
+    assert len(logged) > 10
     for at, _, command, output in spread(logged, 40):
         moment = f"{datetime.fromtimestamp(at, UTC):%Y-%m-%dT%H:%M:%S.%f}+00:00"
         assert folder.call(*command.split(), "-at", moment) == output, (moment, command)

@@ -284,8 +284,8 @@ def test_the_real_boinc_client_makes_way_for_a_job_and_comes_back(filled: Filled
     with filled.filled():
         filled.wait_for((home / "client_state.xml").exists)
         assert (home / "client_state.xml").stat().st_uid == pwd.getpwnam(owner).pw_uid
-        assert "Starting BOINC client" in (home / "out").read_text()
-        assert filled.pairs() == ["Backfill/Busy"]
+        filled.wait_for(lambda: "Starting BOINC client" in (home / "out").read_text())
+        filled.wait_for(lambda: filled.pairs() == ["Backfill/Busy"])
         filled.call("submit", "job.sub")
         filled.wait_for(lambda: len(filled.clients()) == 2)
         vacated(filled)

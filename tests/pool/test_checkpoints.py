@@ -18,8 +18,8 @@ echo "from $n"
 n=$((n+1)); echo $n > state; echo "step $n" >> steps
 test $n -ge {GOAL} && exit 0
 """
-WAITS = COUNT + "sleep 60 & wait\n"
-CHECKPOINTS = COUNT + "test $n -eq 5 && test ! -e HOME/go && { sleep 60 & wait; }\nexit 85\n"
+WAITS = COUNT + "sleep 1000 & wait\n"
+CHECKPOINTS = COUNT + "test $n -eq 5 && test ! -e HOME/go && { sleep 1000 & wait; }\nexit 85\n"
 
 JOB = """
 executable = job.sh

@@ -23,7 +23,7 @@ from poolbook.domain.events import Event, JobExecuting, JobExited
 from poolbook.domain.fold.evolve import fold
 from poolbook.replay.validation import validate
 
-from .real import Folder
+from .real import PATIENCE, Folder
 
 JOBS = 50
 SCRIPT = """#!/bin/sh
@@ -32,6 +32,7 @@ SCRIPT = """#!/bin/sh
     grep -qs . "/proc/$pid/cmdline" && echo "beside $pid" >> "$2/$1"  # a zombie's is empty
 done
 echo "begin $$ $(date +%s%N)" >> "$2/$1"
+while [ -e "$2/../wait" ]; do sleep 0.05; done
 sleep 0.$(($1 % 7))
 echo "end $$ $(date +%s%N)" >> "$2/$1"
 exit $(($1 % 5))
@@ -99,7 +100,7 @@ def test_a_killed_pool_continues_and_each_job_runs_exactly_once(folder: Folder, 
         pool.communicate()
         time.sleep(rng.choice([0, 0.3]))
         pool = folder.start("resume", "-slots", "8", "-cpus", "8", "-memory", "1024")
-    output, _ = pool.communicate(timeout=60)
+    output, _ = pool.communicate(timeout=PATIENCE)
     if pool.returncode != 0:  # everything had ended before the last kill
         assert "There are no jobs in the queue" in output or pool.returncode == 1, output
     assert "Traceback" not in output
@@ -120,10 +121,11 @@ def test_an_acknowledged_submission_survives_an_immediate_kill_of_the_pool(folde
 
 def test_ctrl_c_stops_cleanly_and_resume_continues(folder: Folder) -> None:
     prepare(folder)
+    folder.write("wait", "")
     pool = folder.start("run", "jobs.sub", "-slots", "8", "-cpus", "8", "-memory", "1024")
     folder.wait_for(lambda: len(list((folder.path / "marks").iterdir())) > 5)
     pool.send_signal(signal.SIGINT)
-    output, _ = pool.communicate(timeout=30)
+    output, _ = pool.communicate(timeout=PATIENCE)
     assert pool.returncode == 130
     assert "Traceback" not in output
     assert "ending the running jobs" in output
@@ -132,6 +134,7 @@ def test_ctrl_c_stops_cleanly_and_resume_continues(folder: Folder) -> None:
     state = fold(log.read())
     log.close()
     assert not state.activations, "nothing runs behind the user's back"
+    (folder.path / "wait").unlink()
     folder.call("resume", "-slots", "8", "-cpus", "8", "-memory", "1024", code=None)
     folder.call("verify")
 
@@ -175,9 +178,15 @@ def test_a_server_waits_for_a_short_command_to_release_the_log(folder: Folder) -
     lock.give_up()
     folder.wait_for(lambda: "1.0" in folder.call("history", "-af:j", "ExitCode"))
     server.send_signal(signal.SIGTERM)
-    assert server.wait(30) == 0
+    assert server.wait(PATIENCE) == 0
     assert server.stdout is not None
     server.stdout.close()
+
+
+def pid_of(folder: Folder, job: str) -> int:
+    """Return the process of a job's latest run."""
+    pids = [event["details"] for event in folder.json("log", job) if event["what"] == "executing"]
+    return int(pids[-1].partition("pid ")[2])
 
 
 def test_commands_given_while_the_pool_was_dead_are_done_when_it_is_back(folder: Folder) -> None:
@@ -190,22 +199,21 @@ def test_commands_given_while_the_pool_was_dead_are_done_when_it_is_back(folder:
         folder.call("submit", "long.sub")
         folder.call("submit", "short.sub")
         folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "2\n2\n")
+        pids = [pid_of(folder, "1.0"), pid_of(folder, "2.0")]
         folder.call("suspend", "1.0")
         server.send_signal(signal.SIGKILL)
         server.wait()
         (folder.path / "pool.db.sock").unlink()
         (folder.path / "go").touch()
-        folder.wait_for(lambda: (folder.path / "gone").exists())
-        time.sleep(0.2)
+        folder.wait_for(lambda: not Path(f"/proc/{pids[1]}").exists())
+        assert (folder.path / "gone").exists()
         folder.call("continue", "1.0")
         folder.call("vacate", "2.0")
         with folder.served("-slots", "2", "-cpus", "2"):
             folder.wait_for(lambda: "2.0 0" in folder.call("history", "-af:j", "ExitCode"))
             starts = [event for event in folder.json("log", "2.0") if event["what"] == "activate"]
             assert len(starts) == 1
-            pid = [event["details"] for event in folder.json("log", "1.0") if event["what"] == "executing"][-1]
-            number = int(pid.partition("pid ")[2])
-            folder.wait_for(lambda: Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[0] == "S")
+            folder.wait_for(lambda: Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[0] == "S")
             folder.call("rm", "-all")
             folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "")
     assert "sound" in folder.call("verify")

@@ -101,7 +101,7 @@ def test_a_table_shows_the_start_of_a_huge_hold_reason_and_how_much_is_cut() -> 
         pool.write("pool.conf", CONF + "PERIODIC_EXPR_INTERVAL = 1\n")
         with pool.served("-users", "-config", "pool.conf"):
             condition = f'"{"x" * 100_000}" isnt undefined'
-            cluster = pool.submit(OWNER, "sleep 100", f"periodic_hold = {condition}\nperiodic_hold_subcode = 7")
+            cluster = pool.submit(OWNER, "sleep 1000", f"periodic_hold = {condition}\nperiodic_hold_subcode = 7")
             pool.wait_for_end(cluster)
             reason = pool.says(None, "q", "-allusers", str(cluster), "-af", "HoldReason")
             assert len(reason) > len(condition)

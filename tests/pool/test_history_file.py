@@ -125,7 +125,7 @@ def test_condor_history_reads_the_file_that_condor_config_val_names(folder: Fold
         folder,
         "H=$(condor_config_val -schedd history); test ! -s $H\n"
         "condor_submit -terse job.sub; condor_wait job.log >/dev/null\n"
-        "for _ in $(seq 100); do test $(grep -c '^[*]' $H) = 2 && break; sleep 0.1; done\n"  # the pool updates it
+        "for _ in $(seq 1000); do test $(grep -c '^[*]' $H) = 2 && break; sleep 0.1; done\n"  # the pool updates it
         "condor_history -file $H -af:j ExitCode | sort; rm $H\n"
         "condor_history -file $(condor_config_val HISTORY) 1.1 -af ExitCode\n"
         "ls $(condor_config_val SPOOL)/history",

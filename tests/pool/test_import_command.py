@@ -15,7 +15,7 @@ import pytest
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_files.importing.session import ImportSession
 
-from .real import Folder
+from .real import PATIENCE, Folder
 
 TRACES = Path(__file__).resolve().parent.parent / "data" / "traces"
 PLAIN = TRACES / "01-plain"
@@ -95,7 +95,7 @@ def test_two_imports_into_one_log_do_not_run_at_the_same_time(folder: Folder) ->
     assert [first.stdout.readline().split()[0], "new events" in first.stdout.readline()] == ["Following", True]
     assert "is writing audit.db" in folder.call("import", "pool", "-log", "audit.db", code=1)
     first.send_signal(2)
-    output, _ = first.communicate(timeout=30)
+    output, _ = first.communicate(timeout=PATIENCE)
     assert "sound so far" in output
     assert first.returncode == 0
 
@@ -105,7 +105,7 @@ def test_an_interrupt_ends_a_follow_in_the_background_of_a_script(folder: Folder
     assert follower.stdout is not None
     assert follower.stdout.readline().split()[0] == "Following"
     follower.send_signal(signal.SIGINT)
-    assert "pool" in follower.communicate(timeout=30)[0]
+    assert "pool" in follower.communicate(timeout=PATIENCE)[0]
     assert follower.returncode in (0, 1)
 
 
@@ -136,7 +136,7 @@ def test_a_violation_is_reported_while_the_pool_is_followed(folder: Folder) -> N
     while "violation" not in output:
         output += follower.stdout.readline()
     follower.send_signal(2)
-    remaining_output, _ = follower.communicate(timeout=30)
+    remaining_output, _ = follower.communicate(timeout=PATIENCE)
     assert re.search(r"violation: slot\d@localhost: .*StartLog:\d+\]", output)
     assert "NOT SOUND" in remaining_output
     assert follower.returncode == 1
@@ -190,7 +190,7 @@ def test_follow_prints_what_happened_since_it_started(folder: Folder) -> None:
     assert ["977.0" in line for line in lines] == [True, True]
     assert ["SUBMIT" in lines[0], "JOB_HELD" in lines[1] or "HELD" in lines[1]] == [True, True]
     follower.send_signal(signal.SIGINT)
-    follower.communicate(timeout=30)
+    follower.communicate(timeout=PATIENCE)
 
 
 HELD = """\

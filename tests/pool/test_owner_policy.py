@@ -27,7 +27,7 @@ from poolbook.domain.events import (
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.state.state import State
 
-from .real import Folder
+from .real import PATIENCE, Folder
 
 SENSOR = """\
 #!/bin/sh
@@ -40,8 +40,8 @@ NUM_SLOTS = 1
 SLOT_TYPE_0_PARTITIONABLE = false
 POLLING_INTERVAL = 1
 UPDATE_INTERVAL = 1
-MachineMaxVacateTime = 1
-KILLING_TIMEOUT = 5
+MachineMaxVacateTime = 3
+KILLING_TIMEOUT = 100
 STARTD_CRON_JOBLIST = OWNER
 STARTD_CRON_OWNER_EXECUTABLE = {path}/sensor.sh
 STARTD_CRON_OWNER_MODE = WaitForExit
@@ -223,7 +223,7 @@ def test_a_drain_and_its_retiring_job_continue_when_the_pool_is_killed(owned: Ow
 
 
 def test_a_stopped_pool_signals_its_jobs_whatever_retirement_time_they_have(owned: OwnedMachine) -> None:
-    owned.prepare("MaxJobRetirementTime = 3600\nMachineMaxVacateTime = 1\n")
+    owned.prepare("MaxJobRetirementTime = 3600\n")
     with owned.served():
         owned.call("submit", "job.sub")
         owned.wait_for(lambda: owned.pid())
@@ -264,7 +264,7 @@ def test_a_run_waits_for_an_owner_who_is_at_the_keyboard(owned: OwnedMachine) ->
     owned.wait_for(lambda: (owned.path / "pool.db.sock").exists() and bool(owned.state().clusters))
     owned.wait_for(lambda: owned.pair() == "Owner/Idle")
     owned.owner(AWAY)
-    output, _ = run.communicate(timeout=60)
+    output, _ = run.communicate(timeout=PATIENCE)
     assert run.returncode == 0, output
     assert "completed" in output
 

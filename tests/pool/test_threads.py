@@ -160,7 +160,7 @@ def together(work: Sequence[Callable[[], Any]]) -> list[Any]:
     start = threading.Barrier(len(work))
 
     def begin(call: Callable[[], Any]) -> Any:
-        start.wait(10)
+        start.wait(60)
         return call()
 
     with ThreadPoolExecutor(len(work)) as threads:

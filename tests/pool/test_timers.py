@@ -95,7 +95,7 @@ def start_times(folder: Folder) -> list[str]:
 
 
 def test_timers_due_while_a_pool_was_killed_fire_once_and_not_before_their_time(folder: Folder) -> None:
-    for seconds in (4, 12, 36):
+    for seconds in (4, 20, 80):
         place = Folder(folder.path / f"{seconds}")
         place.path.mkdir()
         place.write("pool.conf", CONF)

@@ -16,7 +16,7 @@ JOB = """\
 #!/bin/sh
 echo first line; echo second line; echo an error >&2
 seq 1 400 > data.txt; touch written
-sleep 300
+sleep 3000
 """
 SUBMIT = """\
 executable = j.sh
@@ -133,11 +133,12 @@ def test_a_script_is_submitted(name: str, folder: Folder) -> None:
 
 
 def test_a_script_that_waits_for_another_is_released_when_that_has_ended(folder: Folder) -> None:
-    folder.write("first.sh", "sleep 1\n")
+    folder.write("first.sh", f"until test -e {folder.path}/go; do sleep 0.05; done\n")
     first = re.findall(r"\d+", run_tool(folder, "qsub", "first.sh")[0])[0]
     folder.write("second.sh", "echo the second\n")
     second = re.findall(r"\d+", run_tool(folder, "qsub", "-hold_jid", first, "second.sh")[0])[0]
     assert folder.call("q", second, "-af", "JobStatus") == "5\n"
+    folder.write("go", "")
     output = folder.path / f"second.sh.o{second}"
     folder.wait_for(lambda: output.exists() and output.read_text() == "the second\n")
 
@@ -158,12 +159,14 @@ def test_nothing_remains_to_be_fetched(folder: Folder) -> None:
 
 
 def test_a_file_is_followed_until_its_job_ends(folder: Folder) -> None:
-    folder.write("talks.sh", "echo one; sleep 1; echo two\n")
+    folder.write("talks.sh", f"echo one; until test -e {folder.path}/talk; do sleep 0.05; done; echo two\n")
     folder.write("talks.sub", "executable = /bin/sh\narguments = talks.sh\noutput = talks.out\nqueue\n")
     job = re.findall(r"\d+", folder.call("submit", "-terse", "talks.sub"))[0]
-    arguments = [*POOLBOOK, "condor_tail", "-f", job]
-    completed = forked.run(arguments, cwd=folder.path, env=environment(), timeout=PATIENCE)
-    assert (completed.stdout, completed.returncode) == ("one\ntwo\n", 0)
+    folder.wait_for(lambda: folder.call("q", job, "-af", "JobStatus") == "2\n")
+    tail = folder.start("condor_tail", "-f", job)
+    assert tail.stdout is not None and tail.stdout.readline() == "one\n"
+    folder.write("talk", "")
+    assert (tail.communicate(timeout=PATIENCE)[0], tail.returncode) == ("two\n", 0)
 
 
 def test_an_interactive_job_gives_its_user_a_shell_in_its_directory(folder: Folder) -> None:

@@ -45,7 +45,7 @@ def has_ended(folder: Folder) -> bool:
 def test_files_move_with_every_run_and_the_sizes_are_summed_up(folder: Folder) -> None:
     folder.write("a", "alpha\n")
     with folder.served():
-        submit(folder, "cat a > b; sleep 60", "transfer_input_files = a\non_exit_remove = NumJobStarts > 1")
+        submit(folder, "cat a > b; sleep 1000", "transfer_input_files = a\non_exit_remove = NumJobStarts > 1")
         folder.wait_for(lambda: "001 (" in (folder.path / "job.log").read_text())
         folder.call("vacate", "1")
         folder.wait_for(lambda: (folder.path / "job.log").read_text().count("001 (") == 2)

@@ -272,7 +272,7 @@ def test_links_in_a_scratch_directory_are_neither_followed_nor_given_away(
 def test_the_files_of_an_evicted_job_are_stored_for_its_owner_alone(pool: PoolForAll) -> None:
     pool.configure(SLOT_USERS)
     home = pool.home(OWNER)
-    script = "trap 'exit 9' TERM; test -e made && cat made && exit 0; id -u > made; sleep 60 & wait"
+    script = "trap 'exit 9' TERM; test -e made && cat made && exit 0; id -u > made; sleep 1000 & wait"
     more = "should_transfer_files = YES\nwhen_to_transfer_output = ON_EXIT_OR_EVICT\ntransfer_output_files = made"
     cluster = pool.submit(OWNER, script, more)
     name = pool.name
