@@ -169,10 +169,15 @@ def display_context() -> CellContext:
     )
 
 
-def pool_log(arguments: Arguments, unknown: str = "", no_pool_text: str = "") -> str:
+def pool_log(
+    arguments: Arguments, unknown: str = "", no_pool_text: str = "", *, at_manager: bool = False
+) -> str:  # fmt: skip
     """Return the log of the named pool. Raise ``ToolEnded`` if -addr is not a valid address, or if -name or -pool names
-    another pool; the message is then ``unknown`` or ``no_pool_text``, with ``{name}`` replaced by that name."""
-    if elsewhere := _pool_elsewhere(arguments, ("name", "pool")):
+    another pool; the message is then ``unknown`` or ``no_pool_text``, with ``{name}`` replaced by that name.
+
+    :param at_manager: a pool on another machine is its manager, and not an access point
+    """
+    if elsewhere := _pool_elsewhere(arguments, ("pool",) if at_manager else ("name", "pool")):
         return elsewhere
     for option in arguments.all_given("addr"):
         if error_text := _address_error(called_tool(), "addr", option.values[0]):

@@ -15,11 +15,13 @@ from ..condor_tools.layout import text_table
 from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import as_one_line
 from ..machine.host import host_name, user_name
+from ..runtime.elsewhere import is_elsewhere
 from .common import log_option, selected_log
 
 if TYPE_CHECKING:
     from ...domain.config import Configuration
     from ..security.pool_security import PoolSecurity
+    from ..security.token_authority import TokenAuthority
     from ..security.token_store import IssuedToken, TokenRequest
 
 COMMAND = command_table("token")
@@ -88,29 +90,42 @@ def token_path(arguments: Arguments, configuration: Configuration) -> Path | Non
     return folder / name
 
 
-def requested_token(
-    security: PoolSecurity, client: str, identity: str, levels: Sequence[str], lifetime: int | None
-) -> str:
+def token_authority(url: str, configuration: Configuration) -> TokenAuthority:
+    """Return what issues tokens for the pool of a log, to its owner, or for a pool on another machine."""
+    if is_elsewhere(url):
+        from ..https.token_requests import RemoteTokens
+
+        return RemoteTokens(url)
+    from ..security.token_authority import ClientTokens
+
+    security = security_of(url, configuration)
+    return ClientTokens(security, f"{user_name()}@{security.trust_domain}", None, "127.0.0.1", is_administrator=True)
+
+
+def requested_token(authority: TokenAuthority, identity: str, levels: Sequence[str], lifetime: int | None) -> str:
     """Request a token, print the request's id, and return the token when the request is approved.
 
     :raises RequestError: the request is not possible, or has expired
     """
-    new, secret = security.request(
-        client, identity, f"{user_name()}@{host_name()}", "127.0.0.1", levels, lifetime, time.time()
-    )
-    if not new.approved_by:
-        print(f"Token request enqueued.  Ask an administrator to please approve request {new.id}.", flush=True)
-    while not (text := security.collect(new.id, client, secret, time.time())):
+    client = f"{host_name().partition('.')[0]}-{secrets.randbelow(100_000)}"
+    id, secret, is_approved = authority.request(client, identity, levels, lifetime)
+    if not is_approved:
+        print(f"Token request enqueued.  Ask an administrator to please approve request {id}.", flush=True)
+    while not (text := authority.collect(id, client, secret)):
         time.sleep(POLL)
     return text
 
 
-def client_id() -> str:
-    return f"{host_name().partition('.')[0]}-{secrets.randbelow(100_000)}"
-
-
 def _security(arguments: Arguments) -> PoolSecurity:
-    return security_of(selected_log(arguments), loaded(arguments.values("config")))
+    url = selected_log(arguments, "pool")
+    if is_elsewhere(url):
+        action = arguments.words[0]
+        raise UsageError(f"poolbook token {action}: this needs the manager's signing keys; run it on that machine")
+    return security_of(url, loaded(arguments.values("config")))
+
+
+def _authority(arguments: Arguments) -> TokenAuthority:
+    return token_authority(selected_log(arguments, "pool"), loaded(arguments.values("config")))
 
 
 def _print_token(arguments: Arguments, text: str) -> int:
@@ -190,13 +205,13 @@ def _revoke(arguments: Arguments, ids: Sequence[str]) -> int:
 
 def _request(arguments: Arguments, _: Sequence[str]) -> int:
     _check_levels(arguments.values("authz"))
-    security, lifetime = _security(arguments), last_number(COMMAND, arguments, "lifetime")
+    authority, lifetime = _authority(arguments), last_number(COMMAND, arguments, "lifetime")
     identity, levels = arguments.value("identity"), arguments.values("authz")
-    return _print_token(arguments, requested_token(security, client_id(), identity, levels, lifetime))
+    return _print_token(arguments, requested_token(authority, identity, levels, lifetime))
 
 
 def _requests(arguments: Arguments, _: Sequence[str]) -> int:
-    pending = _security(arguments).store.pending(time.time())
+    pending = _authority(arguments).pending()
     if arguments.has("json"):
         print(json.dumps([each._asdict() for each in pending], indent=2))
         return 0
@@ -213,17 +228,17 @@ def _cells(request: TokenRequest) -> list[str]:
 def _approve(arguments: Arguments, ids: Sequence[str]) -> int:
     if bool(ids) == arguments.has("netblock"):
         raise UsageError("poolbook token approve: specify either the ids of requests, or a network with -netblock")
-    store, now = _security(arguments).store, time.time()
+    authority = _authority(arguments)
     if netblock := arguments.value("netblock"):
         lifetime = last_number(COMMAND, arguments, "lifetime", least=1)
-        store.approve_network(netblock, 3600 if lifetime is None else lifetime, user_name(), now)
+        authority.approve_network(netblock, 3600 if lifetime is None else lifetime)
         print(f"Requests of daemons in {netblock} are approved for {3600 if lifetime is None else lifetime} s.")
     for id in ids:
-        requests = store.pending(now, id)
+        requests = authority.pending(id)
         if not requests:
-            command = f"`poolbook token requests{log_option(selected_log(arguments))}`"
+            command = f"`poolbook token requests{log_option(selected_log(arguments, 'pool'))}`"
             raise ToolError(f"poolbook token approve: no request {as_one_line(id)} waits for approval; see {command}")
-        store.approve(id, requests[0].client, user_name(), now)
+        authority.approve(id, requests[0].client)
         print(f"Request {id} approved: {as_one_line(requests[0].identity)}, {requests[0].levels or 'all levels'}.")
     return 0
 

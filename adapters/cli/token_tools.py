@@ -1,7 +1,7 @@
 """condor_token_create, condor_token_list and condor_token_request with its variants, in HTCondor's format.
 
-They act on the log that POOLBOOK_LOG names, and only for its owner. Source: HTCondor's token_*.cpp, and the output of
-its tools."""
+They act on the log that POOLBOOK_LOG names, and only for its owner; requests also on the manager that -pool names.
+Source: HTCondor's token_*.cpp, and the output of its tools."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ from typing import TYPE_CHECKING, Final
 from ..condor_tools.options import Arguments, ToolError
 from ..condor_tools.terminal import as_one_line
 from ..condor_tools.tool_options import Tool, ToolEnded, parse_tool_arguments, tool
-from ..machine.host import user_name
-from .common import pool_log
-from .token_commands import client_id, loaded, requested_token, security_of, token_path, write_token
+from .common import default_log, pool_log
+from .token_commands import loaded, requested_token, security_of, token_authority, token_path, write_token
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from ..security.pool_security import PoolSecurity
+    from ..security.token_authority import TokenAuthority
     from ..security.token_store import TokenRequest
 
-CREATE, LIST, REQUEST, REQUESTS, APPROVE, AUTO_APPROVE = map(tool, (
+CREATE, LIST, REQUEST, REQUESTS, APPROVE, AUTO_APPROVE, FETCH = map(tool, (
     "token_create", "token_list", "token_request", "token_request_list", "token_request_approve",
-    "token_request_auto_approve",
+    "token_request_auto_approve", "token_fetch",
 ))  # fmt: skip
 _DAEMONS: Final = ("collector", "schedd", "startd", "master", "negotiator")
 _KEY_ERROR_CODE: Final = 2  #: the exit code of condor_token_create if the signing key cannot be used
@@ -36,7 +35,7 @@ def create(argv: Sequence[str]) -> int:
     if len(argv) < 2:
         raise CREATE.usage_error("{usage}")
     arguments = _parse(CREATE, argv)
-    lifetime, security = _lifetime(CREATE, arguments), _security(arguments)
+    lifetime, security = _lifetime(CREATE, arguments), security_of(default_log(), loaded())
     from ..security.tokens import SigningKeyError
 
     try:
@@ -65,21 +64,37 @@ def list_tokens(argv: Sequence[str]) -> int:
 
 def request(argv: Sequence[str]) -> int:
     arguments = _parse(REQUEST, argv)
-    lifetime, security = _lifetime(REQUEST, arguments), _security(arguments)
+    lifetime = _lifetime(REQUEST, arguments)
     from ...domain.errors import PoolbookError
 
     try:
         levels = arguments.values("authz")
-        text = requested_token(security, client_id(), arguments.value("identity"), levels, lifetime)
+        text = requested_token(_authority(arguments), arguments.value("identity"), levels, lifetime)
     except PoolbookError as error:
         raise ToolEnded(1, f"Failed to request a new token: {error}\n") from None
+    return _put(arguments, text)
+
+
+def fetch(argv: Sequence[str]) -> int:
+    """Run condor_token_fetch. The pool has one authority for tokens, so -type and -name do not matter."""
+    arguments = _parse(FETCH, argv)
+    if arguments.has("remote") and arguments.value("type", "schedd").lower() != "schedd":
+        raise ToolEnded(1, "condor_token_fetch: Remote fetch (-remote) is only valid with the schedd.\n")
+    lifetime = _lifetime(FETCH, arguments)
+    from ...domain.errors import PoolbookError
+
+    try:
+        levels = arguments.values("authz")
+        text = _authority(arguments).fetch(levels, lifetime, arguments.value("key"))
+    except PoolbookError as error:
+        raise ToolEnded(1, f"Failed to request a session token: {error}\n") from None
     return _put(arguments, text)
 
 
 def request_list(argv: Sequence[str]) -> int:
     arguments = _parse(REQUESTS, argv)
     id = arguments.value("reqid")
-    requests = _pending(_security(arguments), id)
+    requests = _pending(_authority(arguments), id)
     if id and not requests:
         raise ToolEnded(1, f"Remote daemon did not provide information for request ID {as_one_line(id)}.\n")
     if not requests:
@@ -92,13 +107,13 @@ def request_list(argv: Sequence[str]) -> int:
     return 0
 
 
-def _pending(security: PoolSecurity, id: str) -> list[TokenRequest]:
+def _pending(authority: TokenAuthority, id: str) -> list[TokenRequest]:
     if id and not re.fullmatch(r"[0-9]+", id, re.ASCII):
         text = (
             f"Failed to locate request corresponding to ID {as_one_line(id)}: DAEMON:2:Unable to convert request ID to"
         )
         raise ToolEnded(1, f"{text} integer.\n")
-    return security.store.pending(time.time(), id)
+    return authority.pending(id)
 
 
 def _request_ad(request: TokenRequest) -> ClassAd:
@@ -114,8 +129,8 @@ def _request_ad(request: TokenRequest) -> ClassAd:
 
 def request_approve(argv: Sequence[str]) -> int:
     arguments = _parse(APPROVE, argv)
-    id, security = arguments.value("reqid"), _security(arguments)
-    requests = _pending(security, id)
+    id, authority = arguments.value("reqid"), _authority(arguments)
+    requests = _pending(authority, id)
     if not requests:
         text = f"did not provide information for request ID {as_one_line(id)}" if id else "has no request to approve"
         raise ToolEnded(1, f"Remote daemon {text}.\n")
@@ -126,7 +141,7 @@ def request_approve(argv: Sequence[str]) -> int:
         if sys.stdin.readline().rstrip("\n") != "yes":
             raise ToolEnded(1, "Request was NOT approved.\n")
         try:
-            security.store.approve(each.id, each.client, user_name(), time.time())
+            authority.approve(each.id, each.client)
         except RequestError as error:
             raise ToolEnded(1, f"Failed to approve token request: {error}\n") from None
         print(f"Request {each.id} approved successfully.")
@@ -140,17 +155,17 @@ def request_auto_approve(argv: Sequence[str]) -> int:
         name = "condor_token_request_auto_approve"
         text = f"{name}: -netblock argument is required.\nExample: {name} -netblock 192.168.0.0/24\n"
         raise ToolEnded(1, text)
-    store = _security(arguments).store
+    authority = _authority(arguments)
     from ..security.token_store import LONGEST_RULE, RequestError
 
     seconds = LONGEST_RULE if lifetime is None and not arguments.has("lifetime") else lifetime or 0
     try:
-        store.approve_network(netblock, seconds, user_name(), time.time())
+        authority.approve_network(netblock, seconds)
     except RequestError as error:
         raise ToolEnded(1, f"Failed to create new auto-approval rule: DAEMON:2:{error}\n") from None
     hours = f"lifetime of {seconds / 3600:.2f} hours"
     print(f"Successfully installed auto-approval rule for netblock {as_one_line(netblock)} with {hours}", flush=True)
-    _print_remaining(store.pending(time.time()))
+    _print_remaining(authority.pending())
     return 0
 
 
@@ -174,9 +189,9 @@ def _parse(tool: Tool, argv: Sequence[str]) -> Arguments:
     return arguments
 
 
-def _security(arguments: Arguments) -> PoolSecurity:
-    url = pool_log(arguments, "ERROR: couldn't locate daemon {name}!\n", "ERROR: unknown host {name}\n")
-    return security_of(url, loaded())
+def _authority(arguments: Arguments) -> TokenAuthority:
+    unknown, no_pool = "ERROR: couldn't locate daemon {name}!\n", "ERROR: unknown host {name}\n"
+    return token_authority(pool_log(arguments, unknown, no_pool, at_manager=True), loaded())
 
 
 def _lifetime(tool: Tool, arguments: Arguments) -> int | None:

@@ -24,13 +24,16 @@ from starlette.routing import Route
 from ..condor_tools.options import UsageError
 from ..runtime.pool_client import PATIENCE, ServerConnection
 from ..runtime.requests import RequestRefused
-from ..security.authorization import is_authorized
+from ..security.authorization import Verdict, is_authorized
 from ..security.pool_security import PoolSecurity
+from ..security.token_authority import ClientTokens
+from ..security.tokens import POOL
 from ..stores.log_paths import log_paths
 from .messages import Query, Sender
 from .remote_query import check_query, run_query
 from .requests import Record, Rejected, json_response, read_body, recording_application
 from .spooling import SPOOL_KINDS, OfferFiles, SpoolTransfers, TakeFiles
+from .token_requests import METHODS, TokenCommand, call_authority
 
 SENDER: Final = "Poolbook-Sender"  #: the header with the `Sender`, as JSON
 LARGEST_COMMAND: Final = 64 << 20  #: bytes of a request that contains jobs
@@ -42,6 +45,7 @@ _WRITE: Final = (
 LEVELS: Final[Mapping[str, str]] = {
     "Query": "READ",
     **dict.fromkeys((*_WRITE, *SPOOL_KINDS), "WRITE"),
+    **dict.fromkeys(METHODS, "ALLOW"),  # a client without a token may request one; `ClientTokens` limits the others
     **dict.fromkeys(("DeleteSubmitter", "ResetUsage", "SetSubmitter"), "ADMINISTRATOR"),
 }
 """The kinds of requests that are accepted from other machines, with the authorization level that each needs."""
@@ -85,34 +89,48 @@ class RoleCommands:
         self._authorize(sender, level)
         if kind == "Query":
             return self._run(command, sender)
-        if kind in SPOOL_KINDS:
-            return self._transfer(command, sender)
+        if kind in SPOOL_KINDS or kind in METHODS:
+            return self._call(command, sender)
         with closing(ServerConnection(log_paths(self._log))) as server:
             line = json.dumps({**command, "on_behalf": self._user(sender)}).encode()
             return Response(server.exchange(line), media_type="application/json")
 
     def _authorize(self, sender: Sender, level: str) -> None:
-        settings = self._security().settings
-        verdict = is_authorized(settings, sender.name, sender.address, level, sender.scopes, self._daemon)
-        if not verdict.allowed or (sender.name is None and level != "READ"):
+        verdict = self._verdict(sender, level)
+        if not verdict.allowed or (sender.name is None and level not in ("READ", "ALLOW")):
             raise Rejected(
                 403 if sender.name else 401, "level", f"{sender.identity} from {sender.address} may not do that, which "
                 f"needs the level {level}: {verdict.reason} ({verdict.rule}); use a token with that level, or allow it "
                 f"in the configuration there", sender.identity,
             )  # fmt: skip
 
-    def _transfer(self, command: Mapping[str, Any], sender: Sender) -> Response:
-        """Answer a request about a job's files."""
+    def _call(self, command: Mapping[str, Any], sender: Sender) -> Response:
+        """Answer a request about a job's files or about tokens, which are not in the log."""
         try:
-            if self._spool is None:
+            if command["kind"] in METHODS:
+                answer = call_authority(self._authority(sender), msgspec.convert(command, TokenCommand))
+            elif self._spool is None:
                 raise RequestRefused("this role has no jobs' files; name an access point (-name)")
-            request = msgspec.convert(command, OfferFiles | TakeFiles)
-            reply: dict[str, Any] = {"answer": self._spool.answer(request, self._user(sender))}
+            else:
+                answer = self._spool.answer(msgspec.convert(command, OfferFiles | TakeFiles), self._user(sender))
+            reply: dict[str, Any] = {"answer": answer}
         except RequestRefused as refused:
             reply = refused.as_answer()
         except (msgspec.ValidationError, OSError) as error:
             reply = {"refusal": str(error)}
         return Response(msgspec.json.encode(reply), media_type="application/json")
+
+    def _authority(self, sender: Sender) -> ClientTokens:
+        """Return the pool as the sender's authority for tokens."""
+        security = self._security()
+        if not security.keys.path(POOL).exists():
+            raise RequestRefused("only the manager issues tokens; omit -name")
+        administers = self._verdict(sender, "ADMINISTRATOR").allowed and sender.name is not None
+        return ClientTokens(security, sender.name, sender.scopes, sender.address, administers)
+
+    def _verdict(self, sender: Sender, level: str) -> Verdict:
+        settings = self._security().settings
+        return is_authorized(settings, sender.name, sender.address, level, sender.scopes, self._daemon)
 
     def _user(self, sender: Sender) -> str:
         """Return the user as whom the sender acts: users of another domain own no jobs here."""

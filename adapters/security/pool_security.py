@@ -75,6 +75,12 @@ class PoolSecurity(NamedTuple):
         name, scopes = (None, None) if identity is None else (identity.name, identity.scopes)
         return is_authorized(self.settings, name, address, level, scopes, daemon)
 
+    def limited(self, lifetime: int | None) -> int | None:
+        """Return the lifetime of a token that a client requests, within the pool's limit."""
+        if self.longest_lifetime is None:
+            return lifetime
+        return self.longest_lifetime if lifetime is None else min(lifetime, self.longest_lifetime)
+
     def request(
         self, client: str, identity: str, requester: str, address: str, levels: Iterable[str], lifetime: int | None,
         now: float,
@@ -89,8 +95,7 @@ class PoolSecurity(NamedTuple):
             if not names:
                 text = "All requested authorizations were eliminated by the SEC_TOKEN_REQUEST_LIMITS setting"
                 raise RequestError(text)
-        if self.longest_lifetime is not None:
-            lifetime = self.longest_lifetime if lifetime is None else min(lifetime, self.longest_lifetime)
+        lifetime = self.limited(lifetime)
         identity = identity or f"condor@{self.trust_domain}"
         try:
             tokens.check_names(identity, names)

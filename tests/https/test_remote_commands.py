@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import ssl
 from collections.abc import Iterator
 from subprocess import CompletedProcess
@@ -51,6 +52,11 @@ class User:
         values = {**environment(), "HOME": str(self.home), "POOLBOOK_LOG": "none.db"}
         command = ["-c", PROGRAM, program, *words, "-pool", self.roles.url]
         return forked.run(command, cwd=self.folder, env=values, timeout=PATIENCE)
+
+    def start(self, program: str, *words: str, at: str = "") -> forked.Process:
+        values = {**environment(), "HOME": str(self.home), "POOLBOOK_LOG": "none.db"}
+        command = ["-c", PROGRAM, program, *words, "-pool", f"{self.roles.url}#{at}"]
+        return forked.start(command, cwd=self.folder, env=values, stderr=forked.STDOUT)
 
     def call(self, program: str, *words: str) -> str:
         completed = self.run(program, *words)
@@ -197,6 +203,37 @@ def test_one_of_several_access_points_must_be_named(roles: Roles, owner: User) -
     assert "name one of them with -name: ap, second" in owner.fail("poolbook", "q")
     assert owner.poolbook("q", "-name", "second", "-all", "-af", "ClusterId") == ""
     assert roles.stop("b.db") == 0
+
+
+def test_tokens_are_requested_approved_and_fetched_through_the_manager(roles: Roles, owner: User) -> None:
+    fingerprint = roles.output("m.db").partition(f"{roles.url}#")[2].partition(";")[0]
+    newcomer = User(roles, "newcomer", "")
+    request = newcomer.start("condor_token_request", "-identity", identity("daemon"), "-token", "pool", at=fingerprint)
+    roles.wait_for(lambda: "RequestId" in owner.call("condor_token_request_list"))
+    (id,) = re.findall(r'RequestId = "(\d+)"', owner.call("condor_token_request_list"))
+    listed = owner.call("condor_token_request_list", "-reqid", id)
+    assert 'AuthenticatedIdentity = "unauthenticated@unmapped"' in listed
+    assert 'PeerLocation = "127.0.0.1"' in listed
+    other = User(roles, "colleague", token_for(roles, name="nobody"))
+    assert other.run("condor_token_request_list").stderr == "Remote daemon reports no requests pending.\n"
+    assert f"no request {id} waits for approval" in other.fail("poolbook", "token", "approve", id)
+    owner.poolbook("token", "approve", id)
+    out, _ = request.communicate(PATIENCE)
+    assert f"Ask an administrator to please approve request {id}." in out
+    assert identity("daemon") in newcomer.call("condor_token_list")
+    text = newcomer.call("condor_token_fetch", "-authz", "READ", "-lifetime", "60").strip()
+    reader = User(roles, "fetched", text)
+    assert reader.poolbook("q", "-af", "Owner") == ""
+    assert "WRITE" in reader.fail("poolbook", "hold", "1.0")
+    refused = "Failed to request a session token: Session doesn't allow requested authorization levels.\n"
+    assert reader.run("condor_token_fetch", "-authz", "WRITE").stderr == refused
+    refused = "Failed to create new auto-approval rule: DAEMON:2:Insufficient privilege to approve request.\n"
+    assert reader.run("condor_token_request_auto_approve", "-netblock", "127.0.0.0/8").stderr == refused
+    approved = owner.call("condor_token_request_auto_approve", "-netblock", "127.0.0.0/8", "-lifetime", "600")
+    assert approved.startswith("Successfully installed auto-approval rule for netblock 127.0.0.0/8 with lifetime of")
+    machine = ("-identity", identity("condor"), "-authz", "ADVERTISE_STARTD")
+    assert newcomer.call("condor_token_request", *machine).count(".") == 2
+    assert "run it on that machine" in owner.fail("poolbook", "token", "create", "-identity", "a@b")
 
 
 def test_clients_cannot_name_their_own_identity(roles: Roles, owner: User, held: str) -> None:

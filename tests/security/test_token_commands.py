@@ -15,6 +15,7 @@ import pytest
 from poolbook import Pool
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools.tool_options import usage_of
+from poolbook.adapters.machine.host import user_name
 from poolbook.adapters.runtime.configuration import load
 from poolbook.adapters.security.pool_security import PoolSecurity, pool_security
 from poolbook.adapters.security.tokens import TokenRejected, claims_of
@@ -270,5 +271,14 @@ def test_another_pool_is_not_served(run: Run) -> None:
     assert run("condor_token_request_list", "-pool", "cm2") == (1, "", "ERROR: unknown host cm2\n")
 
 
-def test_condor_token_fetch_names_the_alternative(run: Run) -> None:
-    assert "`poolbook token create`" in run("condor_token_fetch").err
+def test_condor_token_fetch_prints_a_token_of_the_user(run: Run, log: Path) -> None:
+    fetched = run("condor_token_fetch", "-authz", "READ", "-lifetime", "60")
+    (row,) = json.loads(run("token", "list", "-json").out)
+    assert (row["identity"], row["levels"], row["expires"] - row["at"]) == (
+        f"{user_name()}@{security_of(log).trust_domain}",
+        "READ",
+        60,
+    )
+    assert fetched.out.count(".") == 2
+    assert run("condor_token_fetch", "-key", "x").err.endswith("Server will not sign with requested key.\n")
+    assert run("condor_token_fetch", "-remote", "-type", "master").err.endswith("only valid with the schedd.\n")
