@@ -38,6 +38,12 @@ def _publish(arguments: Arguments) -> int:
     from ..runtime.configuration import load
 
     url = selected_log(arguments)
+    if arguments.has("history"):
+        from ..metrics.history_keeper import keep_history
+
+        files = [path.absolute() for path in config_files(arguments.values("config"))]
+        keep_history(url, load(files, subsystem="COLLECTOR"), _Stop(arguments.has("stdin")).wait)
+        return 0
     daemon = GANGLIAD if arguments.has("gangliad") else METRICD
     files = [path.absolute() for path in config_files(arguments.values("config"))]
     settings = Settings(daemon, load(files, subsystem=daemon))

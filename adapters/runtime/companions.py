@@ -13,6 +13,7 @@ from ...domain.coverage.settings import DAEMON_LIST, parse_daemon_list
 
 COMPANIONS: Final[Mapping[str, Sequence[str]]] = {"METRICD": ("metrics",), "GANGLIAD": ("metrics", "-gangliad")}
 """The command of each daemon. At the end of its standard input, it ends, so it does not survive the pool."""
+_HISTORY: Final = ("metrics", "-history")
 _RESTART_S: Final = 10
 _ENTRY: Final = "from poolbook.adapters.cli.main import entry; entry()"
 
@@ -25,11 +26,13 @@ class Companions:
     ) -> None:
         self._warn = warn
         listed = parse_daemon_list(configuration.get(DAEMON_LIST))
+        wanted = {name: words for name, words in COMPANIONS.items() if name in listed}
+        if configuration.boolean("KEEP_POOL_HISTORY", False):
+            wanted["the pool's history"] = _HISTORY
         config = [word for file in files for word in ("-config", file)]
         self._commands = {
             name: [sys.executable, "-c", _ENTRY, *words, "-stdin", "-log", url, *config]
-            for name, words in COMPANIONS.items()
-            if name in listed
+            for name, words in wanted.items()
         }
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._due = dict.fromkeys(self._commands, 0.0)

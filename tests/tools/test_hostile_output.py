@@ -48,6 +48,7 @@ QUEUE_CALLS = calls(r"""
     q -nobatch; q; q -hold; q -long; q -json; q -xml; q -af Args Evil; q -format %s\n Evil;
     q -better-analyze; log; log 1.0 -json; why 1.0; why 1; why 1.0 -verbose; why 1.0 -json; status;
     status -submitters; usage; account; diff today now; timeline 1.0; userprio -all; verify; views; doctor; config;
+    metrics -once;
     config EVIL; config -dump EVIL; hold 1.0; release 1.1; prio -p 3 1.1; qedit 1.1 no% 1; vacate 1.0; suspend 1.0;
     continue 1.0; submit job.sub -verbose; submit job.sub -dry-run -; submit no%; run no%; play no%; play evil.play;
     rm 1.1; history; history -long; %q; drain h%; off h%; on h%; reconfig; reschedule; resume -%;
