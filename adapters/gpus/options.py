@@ -124,4 +124,4 @@ def _leading_hexadecimal(text: str) -> int:
 
 
 def _usage(program: str) -> str:
-    return usage_of("gpu_discovery").replace("{program}", program)
+    return usage_of("gpu_discovery").replace("condor_gpu_discovery", program, 1)

@@ -33,7 +33,7 @@ class Recording(NamedTuple):
 
 def recordings(name: str) -> list[Recording]:
     text = (DATA / name).read_bytes().decode()  # one line ends in \r\n
-    text = text.replace("USAGE\n", usage_of("gpu_discovery").replace("{program}", PROGRAM))
+    text = text.replace("USAGE\n", usage_of("gpu_discovery").replace("condor_gpu_discovery", PROGRAM, 1))
     found = re.findall(r"# condor_gpu_discovery (.*)\n((?s:.*?))# exit (\d+)\n", text)
     return [Recording(shlex.split(arguments), output, int(code)) for arguments, output, code in found]
 
