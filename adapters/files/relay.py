@@ -49,21 +49,28 @@ class _Pipe:
         self._is_closed = False
 
     async def fill(self, blocks: AsyncIterator[bytes]) -> bool:
-        """Take a body to its end. Return False if its sender disconnects or its receiver is too slow; then both are
-        disconnected."""
+        """Take a body to its end. Return False if its sender disconnects or its receiver is too slow. Then both are
+        disconnected, after the receiver has taken what the sender has sent."""
         try:
-            async for block in blocks:
-                if block:
-                    await self._put(block)
+            try:
+                async for block in blocks:
+                    if block:
+                        await self._put(block)
+            except ClientDisconnect:
+                await self._put(None)
+                return False
             await self._put(b"")
-        except (ClientDisconnect, TimeoutError):
-            while not self._blocks.empty():
-                self._blocks.get_nowait()
+        except TimeoutError:
+            self._empty()
             self._blocks.put_nowait(None)
             return False
         return True
 
-    async def _put(self, block: bytes) -> None:
+    def _empty(self) -> None:
+        while not self._blocks.empty():
+            self._blocks.get_nowait()
+
+    async def _put(self, block: bytes | None) -> None:
         if not self._is_closed:
             async with asyncio.timeout(_SILENCE_S):
                 await self._blocks.put(block)
@@ -77,8 +84,7 @@ class _Pipe:
                 raise ConnectionError("the sender has disconnected")
         finally:
             self._is_closed = True
-            while not self._blocks.empty():  # a sender that waits continues, and discards the rest
-                self._blocks.get_nowait()
+            self._empty()  # a sender that waits continues, and discards the rest
 
 
 class _Exchange:
