@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 import pytest
 from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadFileScheduling
 
 from . import forked
@@ -72,7 +73,12 @@ def pytest_configure(config: pytest.Config) -> None:
     workers in step would each compile every file of a fresh clone.
 
     Give the tests a directory of their own: each session of pytest that starts closes the usual one to other users,
-    also while tests of another session work there with the rights of several users."""
+    also while tests of another session work there with the rights of several users.
+
+    With a seed, draw the same examples each time: not from the constants of those modules that happen to be loaded."""
+    if config.getoption("hypothesis_seed") is not None:
+        assert "is_local_module_file" in vars(providers)
+        vars(providers)["is_local_module_file"] = lambda path: False
     worker = getattr(config, "workerinput", None)
     if worker is None and config.option.basetemp is None:
         config.option.basetemp = tempfile.mkdtemp(prefix="poolbook-tests-")

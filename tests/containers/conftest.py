@@ -7,10 +7,12 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from ..execution.bench import state
 from ..pool.real import Folder
 
 HERE = Path(__file__).parent
@@ -54,10 +56,11 @@ class Machine(Folder):
     def containers(self) -> list[str]:
         """Return the process states of the programs in docker's containers."""
         assert self.server is not None
-        children = Path(f"/proc/{self.server.pid}/task").glob("*/children")
-        pids = [pid for file in children for pid in file.read_text().split()]
-        states = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] for pid in pids]
-        return [state for state in states if state != "Z"]
+        pids: list[str] = []
+        for file in Path(f"/proc/{self.server.pid}/task").glob("*/children"):
+            with suppress(OSError):  # the thread has ended
+                pids += file.read_text().split()
+        return [letter for pid in pids if (letter := state(int(pid))) not in ("", "Z")]
 
     def attribute(self, job: str, name: str) -> str:
         """Return an attribute of a job, from the queue or the history."""

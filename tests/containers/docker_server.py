@@ -216,8 +216,9 @@ def _serve(server: Server, connection: socket.socket) -> None:
 def main(folder: str) -> None:
     server = Server(Path(folder))
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    listener.bind(f"{folder}/docker.sock")
+    listener.bind(f"{folder}/unready.sock")
     listener.listen(64)
+    os.rename(f"{folder}/unready.sock", f"{folder}/docker.sock")
     while True:
         connection, _ = listener.accept()
         threading.Thread(target=_serve, args=(server, connection), daemon=True).start()

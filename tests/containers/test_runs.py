@@ -63,7 +63,7 @@ def test_a_docker_job_ends_like_its_program_or_is_held_with_htcondor_s_reason(ma
 
 def test_a_container_can_be_paused_and_is_removed_even_if_the_supervisor_is_killed(machine: Machine) -> None:
     image(machine.docker / "registry" / "good:latest")
-    machine.write("job.sub", DOCKER + "image = good\narguments = \"-c 'sleep 100'\"\nqueue\n")
+    machine.write("job.sub", DOCKER + "image = good\narguments = \"-c 'sleep 1000'\"\nqueue\n")
     with machine.served("-config", "pool.conf"):
         machine.call("submit", "job.sub")
         machine.wait_for(lambda: machine.containers() == ["S"])

@@ -175,7 +175,7 @@ FAILURES: dict[str, tuple[str, str, int, str, str]] = {
 @pytest.mark.parametrize("case", FAILURES)
 def test_a_failing_plugin_is_reported_and_the_job_does_not_start(bench: Bench, iwd: Path, case: str) -> None:
     urls, plugin, subcode, protocol, message = FAILURES[case]
-    seconds = 1 if case == "a hang" else 60
+    seconds = 3 if case == "a hang" else 60
     start(bench, iwd, "echo ran > made", *urls.split(","), plugin=plugin, plugin_seconds=seconds)
     end = bench.end("1")
     assert isinstance(end, Failed) and not (iwd / "made").exists()
