@@ -48,8 +48,7 @@ folder=$1 name=$2
 shift 2
 hostname "$name"
 mount -t tmpfs tmpfs /dev/shm
-mount --bind "$folder/system/hosts" /etc/hosts
-mount --bind "$folder/system/passwd" /etc/passwd
+mount --bind "$folder/system/etc" /etc
 mount --bind "$folder/system/boot_id" /proc/sys/kernel/random/boot_id
 mount --bind "$folder/home" /srv
 kept() { while [ "$1" != : ]; do echo "$1"; shift; done; }
@@ -184,7 +183,11 @@ class Machine:
             (self.folder / folder).mkdir(parents=True)
         (self.folder / "tmp").chmod(0o1777)
         users = "".join(f"{user}:x:{uid}:100::/srv/{user}:/bin/sh\n" for user, uid in USERS.items())
-        (self.folder / "system/passwd").write_text(Path("/etc/passwd").read_text() + users)
+        # A copy of the directory: if a file were mounted over /etc/passwd, the kernel would remove that mount as soon
+        # as a package that is installed meanwhile replaces this machine's own file.
+        call(["cp", "--archive", "/etc", str(self.folder / "system/etc")])
+        with (self.folder / "system/etc/passwd").open("a") as file:
+            file.write(users)
         for user, uid in USERS.items():
             self.home(user).mkdir()
             os.chown(self.home(user), uid, 100)
@@ -350,7 +353,7 @@ class Network:
         """Write a machine's /etc/hosts: itself, and the machines that have an address on the switch's subnet."""
         known = [other for other in self.machines.values() if other is not machine and not other.behind_nat]
         lines = [f"{each.address} {each.host} {each.name}" for each in (machine, *known)]
-        (machine.folder / "system/hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        (machine.folder / "system/etc/hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
 
     def cut(self, one: Machine, other: Machine) -> None:
         """Lose all packets between two machines. Neither of them notices."""
