@@ -307,9 +307,10 @@ class Machine:
 
     def kill(self, text: str) -> int:
         """Kill (SIGKILL) the processes whose command line contains a text; return how many."""
-        victims = [process for process in self.processes() if text in " ".join(process.cmdline())]
+        victims = [process for process in self.processes() if text in _command_line(process)]
         for process in victims:
-            process.kill()
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         return len(victims)
 
     def set_clock(self, offset: int) -> None:
@@ -410,6 +411,12 @@ class Network:
             self._remove_slow_link(machine)
             if machine.running():
                 self.switch.ip(f"link set {machine.port} up")
+
+
+def _command_line(process: psutil.Process) -> str:
+    with suppress(psutil.Error):  # it ends
+        return " ".join(process.cmdline())
+    return ""
 
 
 def _private_parent(path: Path) -> Path | None:

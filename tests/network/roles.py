@@ -36,6 +36,7 @@ class RolePool:
     def __init__(self, network: Network, intervals: Mapping[str, int]) -> None:
         self.network = network
         self.daemons: dict[str, Daemon] = {}
+        self.token = ""  #: the token with which roles join
         self._config = _CONFIG + "".join(f"{name} = {seconds}\n" for name, seconds in intervals.items())
 
     def add_machine(self, name: str, *, movable_clock: bool = False) -> Machine:
@@ -56,13 +57,13 @@ class RolePool:
         elif machine.name in self.daemons:
             command = ["join", *options]
         else:
-            command = ["join", URL, self.token(), "-role", role, *options]
+            self.token = self.token or self.create_token()
+            command = ["join", URL, self.token, "-role", role, *options]
         if role != "manager":
             command.append("-users")
         self.daemons[machine.name] = machine.start([POOLBOOK, *command])
 
-    def token(self, *options: str) -> str:
-        """Return a token with which a role joins."""
+    def create_token(self, *options: str) -> str:
         manager = self.network.machines["cm1"]
         self.wait_until_serving(manager)
         return self.run(manager, "token", "create", "-identity", "condor@poola.example", *options).strip()

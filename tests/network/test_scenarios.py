@@ -8,6 +8,7 @@ next to them. When HTCondor's startd was killed, its starters ended, so all proc
 from __future__ import annotations
 
 import re
+import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from .machines import Network, missing_requirements
+from .machines import Machine, Network, missing_requirements
 from .recorded import JobEvent, load
 from .recorded_pool import SCALE, RecordedPool
+from .roles import LOG, POOLBOOK, URL, RolePool, wait_until
 
 pytestmark = [
     pytest.mark.network,
@@ -100,6 +102,72 @@ def test_jobs_of_killed_execution_points_run_again(tmp_path: Path) -> None:
         assert first_runs == {("ep1", LOST): 2, ("ep2", TERMINATED): 2, ("ep3", LOST): 2}
         assert {job_runs[-1][1] for job_runs in runs} == {TERMINATED}
         assert {end for job_runs in runs for _, end in job_runs} == {LOST, TERMINATED}
+
+
+def test_tokens_that_are_expired_limited_or_foreign_admit_no_machine(tmp_path: Path) -> None:
+    recorded = recorded_admissions("14-idtokens")
+    assert recorded == dict.fromkeys(("expired", "read-only", "wrong-key"), False)
+    with Network(tmp_path) as network:
+        pool = RolePool(network, {"UPDATE_INTERVAL": 5})
+        for name in ("cm1", "ap1", "ep1", "cm2"):
+            pool.start(pool.add_machine(name))
+        pool.wait_until_serving(network.machines["cm2"])
+        foreign = ("token", "create", "-identity", "condor@poola.example")
+        tokens = {
+            "expired": pool.create_token("-lifetime", "1"),
+            "read-only": pool.create_token("-authz", "READ"),
+            "wrong-key": pool.run(network.machines["cm2"], *foreign).strip(),
+        }
+        wait_until(lambda: len(pool.slots()) == 2, pool.texts)
+        time.sleep(2)  # the first token expires
+        ep2 = pool.add_machine("ep2")
+        reasons = {}
+        for name, token in tokens.items():
+            result = ep2.run([POOLBOOK, "join", URL, token, "-role", "execution-point", "-log", LOG], check=False)
+            assert (result.returncode == 0) == recorded[name], name
+            reasons[name] = " ".join(result.stderr.split())
+        assert "expired" in reasons["expired"]
+        assert "ADVERTISE_STARTD" in reasons["read-only"]
+        assert "does not know your token" in reasons["wrong-key"]
+        assert len(pool.slots()) == 2
+        request_token(pool, network.machines["cm1"])
+        pool.start(ep2)
+        wait_until(lambda: len(pool.slots()) == 4, pool.texts)
+
+
+def request_token(pool: RolePool, manager: Machine) -> None:
+    """Request a token as in 14b: the first answer rejects the request, the second one approves it. Use the token from
+    now on."""
+    recorded = [
+        (text, output)
+        for _, _, text, output in load("14b-token-request")["commands"]
+        if "| condor_token_request_approve -reqid" in text
+    ]
+    tools = ["env", f"POOLBOOK_LOG={LOG}", str(POOLBOOK)]
+    requester = manager.start([*tools, "condor_token_request", "-authz", "ADVERTISE_STARTD"], "request")
+    pending = [*tools, "condor_token_request_list"]
+    wait_until(lambda: "RequestId" in manager.run(pending).stdout, pool.texts)
+    for answer, (text, output) in zip(("no", "yes"), recorded, strict=False):
+        assert text.startswith(f"echo {answer} ")
+        result = manager.run([*tools, "condor_token_request_approve"], stdin=f"{answer}\n", check=False)
+        last = (result.stdout + result.stderr).splitlines()[-1]
+        assert re.sub(r"\d+", "ID", last) == re.sub(r"\d+", "ID", output[-1])
+    assert requester.wait() == 0
+    pool.token = requester.text().splitlines()[-1]
+
+
+def recorded_admissions(scenario: str) -> dict[str, bool]:
+    """Return whether a machine whose only token was of each kind could send its ads to the collector."""
+    kind, admissions = "", {}
+    recording = load(scenario)
+    lines: list[tuple[float, str, list[str]]] = [(at, text, []) for at, _, text in recording["actions"]]
+    lines += [(at, text, output) for at, _, text, output in recording["commands"]]
+    for _, text, output in sorted(lines, key=lambda line: line[0]):
+        if match := re.search(r"now with only a token that is (\S+)", text):
+            kind = match[1]
+        elif kind and "condor_ping -debug -verbose -type collector ADVERTISE_STARTD" in text and output:
+            admissions[kind] = "ADVERTISE_STARTD failed!" not in output
+    return admissions
 
 
 def job_entries(pool: RecordedPool, name: str, *, placed: bool = True) -> dict[str, tuple[Entry, ...]]:
