@@ -52,9 +52,11 @@ realpool: .venv/ready
 	@test -f "$$POOLBOOK_REALPOOL_SCRIPT" || { echo "name the script that runs a pool: make realpool REALPOOL_SCRIPT=..."; exit 2; }
 	$(BIN)/python -m pytest -q -m realpool $(call limit,7200)
 
-# Runs pools whose roles are on several machines (namespaces) through the recorded scenarios of HTCondor pools, as root.
+# Runs pools whose roles are on several machines (namespaces) through the recorded scenarios of HTCondor pools, and for an
+# hour through failures, as root. POOLBOOK_NETWORK_SECONDS=600 shortens the hour, POOLBOOK_NETWORK_SEED repeats a story.
+network: export POOLBOOK_NETWORK_SECONDS ?= 3600
 network: .venv/ready
-	$(BIN)/python -m pytest -q -m network $(call limit,1200)
+	$(BIN)/python -m pytest -q -m network $(call limit,$$((1800 + POOLBOOK_NETWORK_SECONDS)))
 
 coverage: .venv/ready
 	$(BIN)/coverage run -m pytest -q $(call limit,600)
