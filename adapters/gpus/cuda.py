@@ -105,7 +105,7 @@ class DriverCuda(_CudaLibrary):
         name, uuid, pci_id = create_string_buffer(1028), create_string_buffer(16), create_string_buffer(32)
         code = cuda.cuDeviceTotalMem_v2(byref(memory), device)
         cuda.cuDeviceGetName(name, 1024, device)
-        cuda.cuDeviceGetUuid(uuid, device)
+        has_uuid = hasattr(cuda, "cuDeviceGetUuid") and cuda.cuDeviceGetUuid(uuid, device) == _SUCCESS
         cuda.cuDeviceGetPCIBusId(pci_id, len(pci_id), device)
         cuda.cuDeviceComputeCapability(byref(major), byref(minor), device)
         address = f"{device:#x}" if device else "(nil)"
@@ -118,7 +118,7 @@ class DriverCuda(_CudaLibrary):
             report.diagnose(f"# {text}\n")
         ecc = _int(cuda.cuDeviceGetAttribute, _ECC_ENABLED, device)
         return Device(
-            format_uuid(uuid.raw), name.value.decode(errors="replace"), pci_id.value.decode(),
+            format_uuid(uuid.raw) if has_uuid else "", name.value.decode(errors="replace"), pci_id.value.decode(),
             memory.value if code == _SUCCESS else None,
             (major.value, minor.value) if -1 not in (major.value, minor.value) else None,
             _int(cuda.cuDeviceGetAttribute, _MULTIPROCESSOR_COUNT, device),
@@ -176,7 +176,7 @@ def _usable_memory(nvml: Nvml, gpu: Handle) -> int | None:
     try:
         memory = nvml.call("DeviceGetMemoryInfo", gpu, version=_MEMORY_V2)
         return int(memory.total - memory.reserved)
-    except GpuError:  # older drivers count their own memory as used
+    except (GpuError, TypeError):  # older drivers and packages count the memory of the driver as used
         memory = nvml.ask("DeviceGetMemoryInfo", gpu)
         processes = nvml.ask("DeviceGetComputeRunningProcesses_v3", gpu) or ()
         return memory and int(memory.total - memory.used) + sum(process.usedGpuMemory or 0 for process in processes)

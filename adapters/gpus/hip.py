@@ -42,9 +42,13 @@ class Hip:
         library.hipGetDeviceCount(byref(count))
         self.device_count = count.value
         report.diagnose(f"diag: hipDevice count: {count.value} \n")
-        self._structures = [self._read(library, index, report) for index in range(count.value)]
+        structures = (self._read(library, index, report) for index in range(count.value))
+        self._structures = [structure for structure in structures if structure is not None]
 
-    def _read(self, library: Any, index: int, report: ProgressReport) -> DeviceStructure:
+    def _read(self, library: Any, index: int, report: ProgressReport) -> DeviceStructure | None:
+        if not hasattr(library, "hipGetDevicePropertiesR0600"):  # ROCm 5
+            report.diagnose("diag: hipGetDevicePropertiesR0600 function ptr is NULL!\n")
+            return None
         structure = new_structure()
         code = library.hipGetDevicePropertiesR0600(structure, index)
         device = parse_structure(structure)

@@ -7,6 +7,7 @@ import io
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
@@ -214,3 +215,18 @@ def test_hip_devices_follow_those_of_cuda(discovery: Discover) -> None:
         'ComputeUnits=228; DeviceName="AMD Instinct MI300A"; DevicePciBusId="0000:02:00.0"; '
         'DeviceUuid="93939393-9393-9393-9393-939393939393"; GlobalMemoryMb=131072; Rocm=6; WarpSize=64; xNACK=1; ]'
     )
+
+
+def test_old_libraries_lack_functions(discovery: Discover) -> None:
+    hip = SimpleNamespace(
+        hipDriverGetVersion=RecordedHip().hipDriverGetVersion, hipGetDeviceCount=RecordedHip().hipGetDeviceCount
+    )
+    assert discovery(["-properties"], NO_NVML, {"libamdhip64.so": hip}) == ('DetectedGPUs="GPU0"\n', 0)
+    cuda = RecordedCuda(H100)
+    without_uuid = SimpleNamespace(**{
+        name: getattr(cuda, name) for name in dir(cuda) if name.startswith("cu") and name != "cuDeviceGetUuid"
+    })  # fmt: skip
+    output, code = discovery(["-properties"], RecordedNvml(H100), {"libcuda.so": without_uuid})
+    assert output.startswith("# Not enumerating NVML devices because a CUDA device has no UUID.")
+    assert output.endswith('CUDA0=[ id="CUDA0"; ]\n')
+    assert code == 0
