@@ -47,6 +47,11 @@ class UsageMeter:
             self._last_us = sample.time_us
         return len(samples)
 
+    @property
+    def busy_us(self) -> int:
+        """The busy time since the last `take`."""
+        return self._busy_us
+
     def update(self) -> None:
         """Add the samples since the last call."""
         self._add_samples()

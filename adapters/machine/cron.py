@@ -1,35 +1,42 @@
 """The startd's cron jobs: programs that print attributes, run as STARTD_CRON_JOBLIST specifies.
 
 A program prints lines ``Name = value``; a line that begins with ``-`` ends a record, and so does the exit of the
-program. The last record of each program is added to the ads of all slots of the machine. As in the startd, a program
-runs every PERIOD seconds (Periodic: a program that is still running is left alone, or killed if KILL is set), PERIOD
-after it last exited (WaitForExit), once (OneShot), or not on a schedule (OnDemand)."""
+program. The word after ``-`` is the record's tag. The last record of each program and tag is added to the ads of the
+machine's slots, or of those that the record selects. A program with METRICS monitors devices: its records are the use
+of each device since its last record. As in the startd, a program runs every PERIOD seconds (Periodic: a program that is
+still running is left alone, or killed if KILL is set), PERIOD after it last exited (WaitForExit), once (OneShot), or
+not on a schedule (OnDemand)."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
+import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 
 from attrs import define, field, frozen
 
-from ...domain.classad import ClassAd, ClassAdSyntaxError, unparse
+from ...domain.classad import ClassAd, ClassAdSyntaxError, EvaluationError, unparse
 from ...domain.classad.argument_syntax import QuotingError, split, strip_double_quotes, uses_new_syntax
 from ...domain.config import ConfigError, Configuration
 from ...domain.coverage.attributes import is_missing_capability
 from ...domain.events import Ad
+from ...domain.ports.sensor_readings import SlotRecord
+from ...domain.startd.slot_records import RESTRICTIONS
+from ...domain.state.caches import ad_from_attributes, parse_cached
 from ...domain.units import SECOND
 from .children import Child, Unwatch, Watch
 
 MODES = {"periodic": "Periodic", "waitforexit": "WaitForExit", "oneshot": "OneShot", "ondemand": "OnDemand"}
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _PERIOD = re.compile(r"([0-9]+)\s*([smh]?)", re.IGNORECASE | re.ASCII)
-_OF_SINGLE_SLOTS = ("slotid", "slotname", "slottypeid", "slotmergeconstraint", "name")
-"""Attributes by which HTCondor restricts a record to some of the slots."""
+PROCESSES, FAILED, REASON = "{}Processes", "Failed{}", "Failed{}Reason"
+"""A monitor's attributes with the use of each process, the ids of its device if that failed, and why it failed."""
 LARGEST = 1 << 20  #: maximum number of characters in a record: a program that prints a larger one is killed
+_GPU_MONITOR = "condor_gpu_utilization"
 _QUOTED = 60  #: maximum number of characters of an invalid line that a message quotes
 
 
@@ -45,6 +52,9 @@ class CronJob:
     kill: bool = False
     folder: str = ""
     environment: tuple[tuple[str, str], ...] = ()
+    condition: str = ""  #: CONDITION: the program runs only on machines whose ad meets it
+    sums: tuple[str, ...] = ()  #: SUM metrics: the resources whose Uptime<name>Seconds add up
+    peaks: tuple[str, ...] = ()  #: PEAK metrics: the resources whose Uptime<name>PeakUsage is a maximum
 
 
 def cron_jobs(configuration: Configuration) -> list[CronJob]:
@@ -77,7 +87,15 @@ def _cron_job(configuration: Configuration, name: str) -> CronJob:
         configuration.boolean(f"STARTD_CRON_{name}_KILL", False),
         get("CWD"),
         tuple((key, value) for key, _, value in (entry.partition("=") for entry in entries) if key),
+        get("CONDITION"),
+        _metrics(get("METRICS"), "SUM"),
+        _metrics(get("METRICS"), "PEAK"),
     )
+
+
+def _metrics(text: str, kind: str) -> tuple[str, ...]:
+    pairs = (pair.partition(":") for pair in text.replace(",", " ").split())
+    return tuple(resource for written_kind, _, resource in pairs if resource and written_kind.upper() == kind)
 
 
 def _split_command(text: str) -> list[str]:
@@ -99,6 +117,26 @@ def _error(configuration: Configuration, name: str, what: str, problem: str) -> 
     return configuration.error(setting, f"{setting}: {problem}")
 
 
+def program_command(command: Sequence[str]) -> Sequence[str]:
+    """Return the command that runs a program. HTCondor's monitor of GPUs is this package's own if it is not
+    installed."""
+    if os.path.basename(command[0]) != _GPU_MONITOR or os.path.exists(command[0]):
+        return command
+    return (sys.executable, "-m", "poolbook.adapters.gpus.monitor")
+
+
+def _is_common(record: SlotRecord) -> bool:
+    return not (record.restriction or record.averages or record.peaks)
+
+
+def _number(ad: ClassAd, name: str) -> float:
+    try:
+        value = ad.eval(name) if name in ad else 0.0
+    except EvaluationError:
+        return 0.0
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 @define
 class _ProgramState:
     """One program's state: when it is due (None: not scheduled), its process, and its output so far."""
@@ -109,15 +147,44 @@ class _ProgramState:
     terminating: bool = False
     lines: list[str] = field(factory=list)
     size: int = 0  #: characters in ``lines``; more than LARGEST if the record is too large: its lines are dropped
-    published: Ad = field(factory=dict)
+    published: dict[str, SlotRecord] = field(factory=dict)  #: the last record, by tag
+    uptimes: dict[str, dict[str, float]] = field(factory=dict)  #: by tag, the seconds of use of each resource
+
+
+@frozen
+class DeviceSample:
+    """What a monitor measured of a device since its previous record."""
+
+    source: tuple[str, str]  #: the program and the tag
+    record: SlotRecord
+    at: int
+    seconds: Mapping[str, float]  #: SUM metrics: seconds of use, by resource
+    peaks: Mapping[str, float]  #: PEAK metrics, by resource
+    printed: ClassAd  #: the record
+
+    def text(self, name: str) -> str:
+        """Return a string of the record; an empty one if it lacks this string."""
+        try:
+            value = self.printed.eval(name) if name in self.printed else ""
+        except EvaluationError:
+            return ""
+        return value if isinstance(value, str) else ""
 
 
 class Cron:
     """Runs programs and stores the attributes that they publish. ``watch`` and ``unwatch`` are functions of the pool's
-    loop. ``report_text`` receives messages for the machine's administrator."""
+    loop. ``report_text`` receives messages for the machine's administrator, ``take_sample`` what monitors measure."""
 
-    def __init__(self, watch: Watch, unwatch: Unwatch, report_text: Callable[[str], None]) -> None:
-        self._watch, self._unwatch, self._tell = watch, unwatch, report_text
+    def __init__(
+        self,
+        watch: Watch,
+        unwatch: Unwatch,
+        report_text: Callable[[str], None],
+        take_sample: Callable[[DeviceSample], None] = lambda sample: None,
+    ) -> None:
+        self._watch, self._unwatch, self._tell, self._take_sample = watch, unwatch, report_text, take_sample
+        self.machine_ad: Ad | None = None  #: for CONDITION; None: not known yet
+        self._started = time.time_ns() // 1000
         self._states: dict[str, _ProgramState] = {}
         self._reported: set[tuple[str, str]] = set()  #: (program, kind) of the errors already reported
 
@@ -136,7 +203,17 @@ class Cron:
                 state.child.kill()
 
     def attributes(self) -> Mapping[str, str]:
-        return {name: text for state in self._states.values() for name, text in state.published.items()}
+        """Return the published attributes of all slots."""
+        return {
+            name: text for record in self._records() if _is_common(record) for name, text in record.attributes.items()
+        }
+
+    def records(self) -> tuple[SlotRecord, ...]:
+        """Return the records for some of the slots."""
+        return tuple([record for record in self._records() if not _is_common(record)])
+
+    def _records(self) -> Iterator[SlotRecord]:
+        return (record for state in self._states.values() for record in state.published.values())
 
     def next_due_time(self) -> int | None:
         return min((state.due for state in self._states.values() if state.due is not None), default=None)
@@ -147,7 +224,7 @@ class Cron:
 
     def start_due_programs(self, now: int) -> None:
         for state in list(self._states.values()):
-            if state.due is not None and state.due <= now:
+            if state.due is not None and state.due <= now and self._meets_condition(state.job):
                 is_periodic = state.job.mode == "Periodic"
                 state.due = now + state.job.period * SECOND if is_periodic else None
                 if state.child is None:
@@ -156,6 +233,16 @@ class Cron:
                     state.child.signal(signal.SIGKILL if state.terminating else signal.SIGTERM)
                     state.terminating = True
 
+    def _meets_condition(self, job: CronJob) -> bool:
+        if not job.condition:
+            return True
+        expression = parse_cached(job.condition)
+        try:
+            ad = None if self.machine_ad is None else ad_from_attributes(self.machine_ad)
+            return ad is not None and expression is not None and expression.evaluate(ad) is True
+        except EvaluationError:
+            return False
+
     def _start(self, state: _ProgramState, now: int) -> None:
         job = state.job
         state.lines, state.size = [], 0
@@ -163,7 +250,7 @@ class Cron:
         environment = {**os.environ, "STARTD_CRON_NAME": job.name, **dict(job.environment)}
         try:
             state.child = Child(
-                job.command, self._watch, self._unwatch, partial(self._take_line, state),
+                program_command(job.command), self._watch, self._unwatch, partial(self._take_line, state),
                 partial(self._after_exit, state),
                 environment=environment, folder=job.folder or None,
             )  # fmt: skip
@@ -176,7 +263,8 @@ class Cron:
         if state.size > LARGEST:
             return
         if line.startswith("-"):
-            self._publish_record(state)
+            words = line[1:].split()
+            self._publish_record(state, words[0] if words and ":" not in words[0] else "")
         elif line.strip():
             state.lines.append(line)
             state.size += len(line)
@@ -194,7 +282,7 @@ class Cron:
         if state.job.mode == "WaitForExit":
             state.due = time.time_ns() // 1000 + max(1, state.job.period) * SECOND
 
-    def _publish_record(self, state: _ProgramState) -> None:
+    def _publish_record(self, state: _ProgramState, tag: str = "") -> None:
         """Replace the program's published record with a complete new one. An empty record changes nothing."""
         lines, state.lines, state.size = state.lines, [], 0
         if not lines:
@@ -215,13 +303,32 @@ class Cron:
             del record[name]
             problem = f"printed {name}, which is ignored: Poolbook's slots do not support it"
             self._report_once(state.job, problem, name)
-        if any(name.lower() in _OF_SINGLE_SLOTS for name in record):
-            self._report_once(
-                state.job, "printed a record for single slots, which is ignored: print attributes for all slots, "
-                "and refer to SlotID in their expressions",
-            )  # fmt: skip
+        self._publish(state, tag, record)
+
+    def _publish(self, state: _ProgramState, tag: str, printed: Ad) -> None:
+        names = {name.lower(): name for name in printed}
+        restriction = next((name for name in RESTRICTIONS if name.lower() in names), "")
+        value = printed[names[restriction.lower()]] if restriction else ""
+        job, ad, now = state.job, ad_from_attributes(printed), time.time_ns() // 1000
+        seconds = {each: _number(ad, f"{job.prefix}Uptime{each}Seconds") for each in job.sums}
+        peaks = {each: _number(ad, f"{job.prefix}Uptime{each}PeakUsage") for each in job.peaks}
+        own_names = {name.lower() for name in RESTRICTIONS}
+        if job.sums or job.peaks:
+            own_names |= {name for name in names if name.startswith(f"{job.prefix}uptime".lower())}
+            own_names |= {name.format(each).lower() for each in job.sums for name in (PROCESSES, FAILED, REASON)}
+        attributes = {name: text for name, text in printed.items() if name.lower() not in own_names}
+        if not (job.sums or job.peaks):
+            state.published[tag] = SlotRecord(attributes, restriction, value)
             return
-        state.published = record
+        uptimes = state.uptimes.setdefault(tag, {})
+        for resource, number in seconds.items():
+            uptimes[resource] = uptimes.get(resource, 0.0) + number
+        age = max(now - self._started, SECOND) / SECOND
+        averages = {resource: uptime / age for resource, uptime in uptimes.items()}
+        earlier = state.published.get(tag)
+        greatest = {each: max(peak, earlier.peaks.get(each, 0.0) if earlier else 0.0) for each, peak in peaks.items()}
+        record = state.published[tag] = SlotRecord(attributes, restriction, value, averages, greatest)
+        self._take_sample(DeviceSample((job.name, tag), record, now, seconds, peaks, ad))
 
     def _report_once(self, job: CronJob, text: str, kind: str = "", setting: str = "") -> None:
         if (job.name, kind or text) not in self._reported:

@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
@@ -108,30 +109,30 @@ def machine_equipment(configuration: Configuration, execute: Path, system: Ad) -
 
 _PATIENCE = 60  #: maximum number of seconds that an inventory command may take
 _GPU_DISCOVERY = "condor_gpu_discovery"
-"""The inventory program that `use FEATURE : GPUs` names: if it is not installed, no GPUs are found."""
+"""The inventory program of `use FEATURE : GPUs`. If it is not installed, this package's own program runs."""
+_OWN_GPU_DISCOVERY = "import sys; from poolbook.adapters.cli.gpu_tools import *; sys.exit(gpu_discovery(sys.argv[1:]))"
+_GPU_DRIVERS = ("/dev/nvidiactl", "/dev/dxg", "/dev/kfd")
+"""The devices of NVIDIA's driver (on Linux, and on Linux in Windows) and of AMD's."""
+_WITHOUT_DRIVER = ("-sim", "-ope")
+"""The first letters of the options with which discovery finds GPUs without these drivers."""
 
 
 def _run_inventory(name: str, command: str) -> str:
+    """Return what a program prints. A separate process loads the libraries of GPUs, because they cannot be unloaded."""
     import shlex
 
     try:
+        words = shlex.split(command)
+        if words[0].endswith(f"/{_GPU_DISCOVERY}") and not Path(words[0]).exists():
+            if not any(map(os.path.exists, _GPU_DRIVERS)) and not any(w.startswith(_WITHOUT_DRIVER) for w in words):
+                return "DetectedGPUs = 0\n"
+            words = [sys.executable, "-c", _OWN_GPU_DISCOVERY, *words[1:]]
         completed = subprocess.run(
-            shlex.split(command), capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=True
+            words, capture_output=True, text=True, errors="replace", timeout=_PATIENCE, check=True
         )
     except (OSError, ValueError, subprocess.SubprocessError) as error:
-        if isinstance(error, FileNotFoundError) and command.split()[0].endswith(f"/{_GPU_DISCOVERY}"):
-            return "DetectedGPUs = 0\n"
         raise SlotTypeError(f"MACHINE_RESOURCE_INVENTORY_{name}: {command}: {error}: fix or remove it") from None
     return completed.stdout
-
-
-def missing_inventories(configuration: Configuration) -> list[str]:
-    """Return a sentence for each HTCondor inventory program that is configured but not installed."""
-    return [
-        f"MACHINE_RESOURCE_INVENTORY_{name}: {program} is not installed: this machine offers no {name}"
-        for name, command in inventory_commands(configuration).items()
-        if (program := command.split()[0]).endswith(f"/{_GPU_DISCOVERY}") and not Path(program).exists()
-    ]
 
 
 def _distribution_ad() -> Ad:

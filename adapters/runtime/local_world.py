@@ -14,6 +14,7 @@ from attrs import evolve
 from msgspec.structs import replace
 
 from ...domain.config import Configuration
+from ...domain.events import Ad
 from ...domain.ports.sensor_readings import NOTHING_READ, Readings
 from ...domain.ports.stimuli import (
     ActivationChirped,
@@ -23,14 +24,17 @@ from ...domain.ports.stimuli import (
     BackfillEnded,
     BackfillRunning,
     BenchmarksDone,
+    DevicesFailed,
     MailHandled,
     Stimulus,
     Transferred,
 )
 from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
+from ...domain.state.job_ad import unquoted
 from ..machine import benchmarks
 from ..machine.children import Child
-from ..machine.cron import Cron, cron_jobs
+from ..machine.cron import FAILED, REASON, Cron, DeviceSample, cron_jobs
+from ..machine.device_use import DeviceUse
 from ..machine.execution import activation as execution
 from ..machine.execution.client import ReplacedError, Supervisor, SupervisorError
 from ..machine.host import user_name
@@ -116,7 +120,8 @@ class LocalWorld(World):
         self._starter = PLAIN
         self.spool = Spool(self._folder)
         self._sensors: Sensors | None = None
-        self._cron = Cron(self.watch, self.unwatch, tell)
+        self._devices = DeviceUse()
+        self._cron = Cron(self.watch, self.unwatch, tell, self._take_device_sample)
         self._load = CondorLoad()
         self._benchmarks: dict[str, Child] = {}
         self._mailer = Mailer(self.watch, self.unwatch, self._report_mail)
@@ -165,8 +170,23 @@ class LocalWorld(World):
         loads = dict(self._load.loads(now, machine_load()))
         client = loads.pop(_CLIENT, 0.0)
         readings = self._sensors.read(now, loads)
-        attributes = self._cron.attributes()
-        return replace(readings, attributes=attributes, backfill_load=client) if attributes or client else readings
+        attributes, records = self._cron.attributes(), self._cron.records()
+        if not (attributes or records or client):
+            return readings
+        use = self._devices.of_slots()
+        return replace(readings, attributes=attributes, records=records, slots=use, backfill_load=client)
+
+    def describe(self, ad: Ad) -> None:
+        self._cron.machine_ad = ad
+
+    def _take_device_sample(self, sample: DeviceSample) -> None:
+        self._devices.take_sample(sample)
+        machine = unquoted((self._cron.machine_ad or {}).get("Machine", ""))
+        for resource in sample.seconds:
+            devices, reason = (sample.text(name.format(resource)) for name in (FAILED, REASON))
+            if devices and machine:
+                ids = tuple(devices.split(","))
+                self._news.append(DevicesFailed(f"device-{ids[0]}-{sample.at}", machine, resource, ids, reason))
 
     def benchmark(self, slot: str) -> None:
         """Run the benchmarks in a separate process, without blocking the pool."""
@@ -243,6 +263,8 @@ class LocalWorld(World):
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         requests = []
         for launch in launches:
+            if isinstance(launch, Launch):
+                self._devices.add_run(launch.key, launch.slot, launch.slot_ad)
             try:
                 requests.append(self.launch_request(launch))
             except NotRun as error:
@@ -302,6 +324,7 @@ class LocalWorld(World):
             self._slots.pop(key, None)
             self._clients.discard(key)
             self._load.remove_activation(key)
+            self._devices.remove_run(key)
         self._owed += done
         try:
             self._supervisor.acknowledge(self._owed)
@@ -400,6 +423,7 @@ class LocalWorld(World):
         slot = self._slots.get(key)
         if slot is not None:
             self._load.add_activation(key, slot.slot, at)
+        self._devices.set_pid(key, pid)
         place = (slot.execute if slot else "") or f"{self._folder}/execute"
         return ActivationStarted(f"start-{key}", key, pid, f"{place}/dir_{self._supervisor.name(key)}/scratch", at)
 
@@ -409,7 +433,7 @@ class LocalWorld(World):
             self._load.record_cpu_time(key, report.at, report.user_us + report.system_us)
             return ActivationMeasured(
                 f"usage-{key}-{report.at}", key, report.image_kb, report.rss_kb, report.disk_kb, report.user_us,
-                report.system_us,
+                report.system_us, self._devices.usage(key),
             )  # fmt: skip
         if isinstance(report, execution.Failed):
             return ActivationEnded(
@@ -433,7 +457,7 @@ class LocalWorld(World):
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
             undelivered=report.undelivered, protocol=protocol, core=report.core_file,
-            expired=report.violated == execution.EXPIRED,
+            expired=report.violated == execution.EXPIRED, usage=self._devices.usage(report.key),
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
@@ -448,6 +472,8 @@ class LocalWorld(World):
         recovered = self._supervisor.recover([launch.key for launch in launches])
         self._listen()
         for launch in launches:
+            if isinstance(launch, Launch):
+                self._devices.add_run(launch.key, launch.slot, launch.slot_ad)
             with suppress(NotRun, ValueError):  # if it must be started after all, ``start`` reports the reason
                 self._slots[launch.key] = self.launch_request(launch)
         self.start([launch for launch in launches if recovered[launch.key] == "unknown"])

@@ -29,6 +29,7 @@ from ...domain.ports.log import EventStore
 from ...domain.ports.sensor_readings import Readings
 from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
+from ...domain.startd.slot_records import with_slot_records
 from ...domain.state.caches import Caches
 from ...domain.state.job_ad import expanded_ad, unquoted
 from ...domain.state.pool_settings import TRANSFER_LIMITS
@@ -238,7 +239,13 @@ class LogWriter:
     def _sense(self, machine: str) -> Readings:
         readings = self._readings.get(machine)
         if readings is None:
-            readings = self._readings[machine] = self.world.sense(machine)
+            record = self.state.machines.get(machine)
+            if record is not None:
+                self.world.describe(record.ad)
+            readings = self.world.sense(machine)
+            if readings.records and record is not None:
+                readings = with_slot_records(readings, record.slots.values())
+            self._readings[machine] = readings
         return readings
 
     def _perform_effects(self) -> None:

@@ -20,7 +20,7 @@ from ...domain.ports import stimuli as s
 from ...domain.startd.provisioning import Equipment, SlotTypeError, machine_offer, reconfiguration
 from ...domain.state.records import Machine, Slot
 from ..machine.containers import container_problems
-from ..machine.detection import default_configuration, machine_equipment, missing_inventories, system_ad
+from ..machine.detection import default_configuration, machine_equipment, system_ad
 from ..machine.host import host_name
 from ..machine.transfer_plugins import plugin_problems
 from .engine import Engine
@@ -205,6 +205,4 @@ class RoleWithoutMachine(ExecutionPoint):
 
 
 def _warnings(configuration: Configuration) -> list[str]:
-    of_programs = [*missing_inventories(configuration), *plugin_problems(configuration)]
-    of_programs += container_problems(configuration)
-    return [*configuration.warnings, *of_programs]
+    return [*configuration.warnings, *plugin_problems(configuration), *container_problems(configuration)]

@@ -41,6 +41,7 @@ _RULES: Final = Rules(
         s.EvaluatePolicies: "startd.periodic_evaluation.evaluate_policies",
         s.BackfillRunning: "startd.backfill.record_client_start",
         s.BackfillEnded: "startd.backfill.record_client_end",
+        s.DevicesFailed: "startd.failed_devices.take_devices_offline",
         s.BenchmarksDone: "startd.periodic_evaluation.end_benchmarks",
         s.Negotiate: "decide.decide.negotiate",
         s.Defragment: "decide.decide.defragment",

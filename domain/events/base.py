@@ -27,7 +27,7 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "claim_failed", "released", "deactivated", "unheard", "heard", "lease_over", "drain_command", "draining",
     "drained", "drain_over", "defrag", "defrag_cancel", "shutdown", "vacate_timeout", "claim_over", "machine_left",
     "start_backfill", "evict_backfill", "backfill_off", "client_started", "client_runs", "client_ended", "client_gone",
-    "client_kept", "pslot_preemption",
+    "client_kept", "pslot_preemption", "device_failed",
     # jobs
     "submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "kill_timeout", "evicted",
     "exited", "execution_failed", "limit_exceeded", "lost", "held_by_machine", "not_expanded", "measured", "negotiated",

@@ -113,7 +113,7 @@ class JobActivated(ClusterEvent, frozen=True):
     vacate: int = 0  #: the MachineMaxVacateTime that applies to the job, in microseconds (0: by the pool's settings)
     provides: Ad = field(
         default_factory=dict
-    )  #: the slot's Cpus, Memory, Disk, GPUs, SlotWeight and JobMachineAttrs (empty: an older log, or no slot)
+    )  #: the slot's Cpus, Memory, Disk, (Assigned)GPUs, SlotWeight, JobMachineAttrs (empty: an older log, or no slot)
     expanded: Ad = field(default_factory=dict)  #: the values of $$() in the job's ad
     deferred: int = 0  #: when its process should start, in microseconds, if deferred (0: immediately)
     evidence: int = 0  #: position of the `EvaluationRecorded` of START_LOCAL_UNIVERSE or a similar setting (0: none)
@@ -172,6 +172,7 @@ class JobMeasured(ClusterEvent, frozen=True):
     disk: int  #: size of the scratch directory, in KiB
     user_cpu: int  #: user CPU time, in microseconds
     system_cpu: int  #: system CPU time, in microseconds
+    usage: Ad = field(default_factory=dict)  #: its use of devices: GPUsAverageUsage, GPUsMemoryUsage ...
 
 
 @event("job.signalled")

@@ -123,7 +123,8 @@ def _fold_run_reported(state: ExecutionPoint, event: e.RunReported) -> None:
     if event.report == MEASUREMENT:
         sizes = fields["image"], fields["resident"], fields["disk"]
         starter.measured = event.at, *sizes
-        _update_ad(starter, e.JobMeasured(*header, *sizes, fields["user_cpu"], fields["system_cpu"]))
+        cpu = fields["user_cpu"], fields["system_cpu"]
+        _update_ad(starter, e.JobMeasured(*header, *sizes, *cpu, fields.get("usage", {})))
     else:
         starter.reports[report_name(event.report, fields.get("way", ""))] = event.stimulus
     if event.report == START:

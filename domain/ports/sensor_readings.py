@@ -19,6 +19,16 @@ _NO_TEXTS: Mapping[str, str] = MappingProxyType({})
 _NO_ADS: Mapping[str, Ad] = MappingProxyType({})
 
 
+class SlotRecord(Struct, frozen=True):
+    """What a STARTD_CRON program printed for some of the machine's slots, such as those with a device."""
+
+    attributes: Ad  #: the attributes to publish, as expressions
+    restriction: str = ""  #: the attribute that selects the slots, such as SlotMergeConstraint (empty: all slots)
+    value: str = ""  #: its value
+    averages: Mapping[str, float] = _NO_LOADS  #: SUM metrics: the use of each resource since the sensors started
+    peaks: Mapping[str, float] = _NO_LOADS  #: PEAK metrics: the greatest use of each resource
+
+
 class Readings(Struct, frozen=True):
     """The sensor readings of a machine."""
 
@@ -31,6 +41,7 @@ class Readings(Struct, frozen=True):
     attributes: Mapping[str, str] = _NO_TEXTS
     """Additional attributes of all slots, as expressions: from STARTD_CRON, and for disk and swap space."""
     slots: Mapping[str, Ad] = _NO_ADS  #: additional attributes of single slots
+    records: tuple[SlotRecord, ...] = ()  #: records for some slots; `startd.slot_records` adds them to ``slots``
     backfill_load: float = 0.0  #: the load of the machine's backfill client
 
     @property

@@ -417,6 +417,16 @@ class ActivationMeasured(Stimulus, frozen=True):
     disk: int
     user_cpu: int
     system_cpu: int
+    usage: Ad = field(default_factory=dict)  #: attributes of the job that describe its use of devices
+
+
+class DevicesFailed(Stimulus, frozen=True):
+    """Devices of a machine have failed: a GPU fell off the bus, for example."""
+
+    machine: str
+    resource: str
+    devices: tuple[str, ...]  #: their ids; a device may be named several times, by different ids
+    reason: str
 
 
 class MailHandled(Stimulus, frozen=True):
@@ -467,6 +477,7 @@ class ActivationEnded(Stimulus, frozen=True):
     protocol: str = ""  #: the protocol of the plugin that failed
     core: str = ""  #: the path of the core file (empty: none)
     expired: bool = False  #: the processes were killed because their deadline was not renewed (``World.renew``)
+    usage: Ad = field(default_factory=dict)  #: attributes of the job that describe its use of devices
 
 
 class OutboxEntry(Struct, frozen=True):

@@ -93,6 +93,9 @@ class World:
         started, and return the ends of the others."""
         return []
 
+    def describe(self, ad: Ad) -> None:
+        """Tell the world its machine's ad, on which its sensors may depend."""
+
     def sense(self, machine: str) -> Readings:
         """Return the readings of a machine's sensors."""
         return NOTHING_READ

@@ -124,7 +124,7 @@ def log_measurement(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> 
     draft.emit(
         JobMeasured(
             *draft.header("measured"), activation.cluster, activation.proc, stimulus.image, stimulus.resident,
-            stimulus.disk, stimulus.user_cpu, stimulus.system_cpu,
+            stimulus.disk, stimulus.user_cpu, stimulus.system_cpu, stimulus.usage,
         )
     )  # fmt: skip
 
@@ -198,6 +198,8 @@ def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     if stimulus.core and outcome == "exited":
         core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}
         exited = replace(exited, changes={**exited.changes, **core})
+    if stimulus.usage:
+        exited = replace(exited, changes={**stimulus.usage, **exited.changes})
     draft.emit(exited)
     if exited.target == "Idle":
         schedule_runs(draft, cluster, [activation.proc])  # before the claim looks for its next job

@@ -45,7 +45,12 @@ def inventory_commands(configuration: Configuration) -> dict[str, str]:
     """Return the commands that list a machine's devices (MACHINE_RESOURCE_INVENTORY_<name>), by resource name."""
     prefix = (PREFIX + INVENTORY).lower()
     texts = ((name, configuration.get(name)) for name in configuration.names() if name.lower().startswith(prefix))
-    return {name[len(prefix) :]: text for name, text in texts if text}
+    commands = {name[len(prefix) :]: text for name, text in texts if text}
+    options = configuration.get("STARTD_DETECT_GPUS")
+    is_configured = _GPUS.lower() in map(str.lower, commands) or configuration.get(f"{PREFIX}{_GPUS}")
+    if not is_configured and options.lower() not in ("", "0", "false"):
+        commands[_GPUS] = f"{configuration.get('LIBEXEC')}/condor_gpu_discovery {options}"
+    return commands
 
 
 def make_custom_resources(configuration: Configuration, outputs: Mapping[str, str]) -> list[CustomResource]:

@@ -8,6 +8,7 @@ time.) Further attributes are published before the first cycle with a job that r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ..decision.draft import Draft
@@ -78,7 +79,7 @@ def _current_readings(snapshot: SlotSnapshot, names: frozenset[str] | None) -> I
             yield name, f"time() - {last_input(snapshot, console)}"
     for source in (snapshot.readings.attributes, snapshot.readings.slots.get(snapshot.slot.name, {})):
         for name, text in source.items():
-            if names is None or name.lower() in names:
+            if names is None or name.lower() in names or _DEVICE_USE.fullmatch(name.lower()):
                 yield name, text
 
 
@@ -119,4 +120,6 @@ _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoad
 _IDLES = {"keyboardidle": ("KeyboardIdle", False), "consoleidle": ("ConsoleIdle", True)}
 _SHOWN = frozenset({"loadavg", "condorloadavg", "keyboardidle"})
 """The attributes that ``status`` prints."""
+_DEVICE_USE = re.compile("(device.+(average|peak)|.+memory|.+average)usage")
+"""The measured use of devices, which is always published."""
 _ALWAYS = frozenset(_LOADS) | frozenset(_IDLES)

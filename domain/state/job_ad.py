@@ -234,6 +234,8 @@ _SYSTEM_MACHINE_ATTRIBUTES = ("Cpus", "SlotWeight")
 def _fold_provided(job: _Attributes, slot: Mapping[str, str]) -> None:
     changes = job.changes
     changes.update({f"{name}Provisioned": slot[name] for name in _PROVISIONED_RESOURCES if name in slot})
+    if "AssignedGPUs" in slot:
+        changes["AssignedGPUs"] = slot["AssignedGPUs"]
     requested = job.text("JobMachineAttrs")
     if not requested:
         changes.update({f"MachineAttr{name}0": slot[name] for name in _SYSTEM_MACHINE_ATTRIBUTES if name in slot})
@@ -327,6 +329,7 @@ def _fold_measurement(job: _Attributes, event: JobMeasured) -> None:
     changes["DiskUsage"] = str(event.disk)
     changes["RemoteUserCpu"] = format_real_seconds(event.user_cpu)
     changes["RemoteSysCpu"] = format_real_seconds(event.system_cpu)
+    changes.update(event.usage)
 
 
 def _fold_exit_report(job: _Attributes, event: JobExited) -> None:

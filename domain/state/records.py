@@ -304,7 +304,7 @@ class Submitter(Struct):
             self.slots -= 1
 
 
-PROVISIONED = ("Cpus", "Memory", "Disk", "GPUs")
+PROVISIONED = ("Cpus", "Memory", "Disk", "GPUs", "AssignedGPUs")
 
 
 def provided_attributes(slot: Slot, job_machine_attrs: str = "") -> Ad:

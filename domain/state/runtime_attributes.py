@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 _RUNTIME_NAMES = (
+    "AssignedGPUs GPUsAverageUsage GPUsMemoryUsage "
     "BytesRecvd BytesSent CommittedSlotTime CommittedTime CompletionDate CpusProvisioned CumulativeRemoteSysCpu "
     "CumulativeRemoteUserCpu CumulativeSlotTime CumulativeSuspensionTime CurrentHosts DiskProvisioned DiskUsage "
     "EnteredCurrentStatus ExitBySignal ExitCode ExitReason ExitSignal ExitStatus FirstJobMatchDate "

@@ -79,6 +79,7 @@ EVICTION_REASONS: Final = {
     **dict.fromkeys(("user_vacate", "run_now"), StopReason(1022, 0, "Job vacated by schedd")),
     "preempt": StopReason(1011, 0, "PREEMPT expression evaluated to True"),
     **dict.fromkeys(("drain_command", "defrag", "draining"), StopReason(1014, 0, "Startd was draining")),
+    "device_failed": StopReason(1012, 0, "A device of the slot failed"),
     "shutdown": StopReason(1013, 0, "Startd was shutdown"),
     "pslot_preemption": StopReason(1019, 0, "Preempted for a Priority user"),
 }

@@ -155,7 +155,7 @@ def short_misfit(misfit: Misfit) -> str:
     if misfit.refused is not None and not misfit.refused.lacks:
         others_text = f" and {counted(misfit.refused.slots - 1, 'other')}" if misfit.refused.slots > 1 else ""
         return f"{misfit.nearest}{others_text} would fit it, but START rejects this job"
-    if not misfit.slots or misfit.short or lacks_attribute(misfit):
+    if not misfit.slots or misfit.short or lacks_attribute(misfit) or any(map(_is_on_devices, misfit.unmet)):
         return misfit_text(misfit)
     return f"no slot can run it: none of {counted(misfit.slots, 'slot')} meets all its requests{_nearest_text(misfit)}"
 
@@ -176,6 +176,8 @@ def misfit_text(misfit: Misfit) -> str:
     if misfit.short:
         return f"no slot can run it: it requests {'; and '.join(map(_shortage_text, misfit.short))}"
     if misfit.unmet:
+        if any(unmet.resource for unmet in misfit.unmet):
+            return f"no slot can run it: {' and '.join(map(_devices_text, filter(_is_on_devices, misfit.unmet)))}"
         lacking_texts = [_lacking_attribute(unmet) for unmet in misfit.unmet]
         if all(lacking_texts):
             return f"no slot can run it: it needs {' and '.join(lacking_texts)}, which no slot has"
@@ -199,6 +201,17 @@ def _refusing_text(slot: str, refusing: RefusingSlots) -> str:
     others_text = counted(refusing.slots - 1, "other")
     value = refusing.value
     return f"{slot} and {others_text} would fit it, but START rejects this job; on {slot} it is {value}: {condition}"
+
+
+def _is_on_devices(unmet: UnmetCondition) -> bool:
+    return bool(unmet.resource)
+
+
+def _devices_text(unmet: UnmetCondition) -> str:
+    """Return a condition that no device meets, with the values that it compares."""
+    values = ", ".join(f"{name} = {shorten_text(text, 60) or 'undefined'}" for name, text in unmet.has.items())
+    device, condition = unmet.resource.removesuffix("s"), shorten_text(without_brackets(unmet.condition), 120)
+    return f"no {device} meets {condition} ({values})"
 
 
 def _lacking_attribute(unmet: UnmetCondition) -> str:

@@ -20,7 +20,16 @@ MOST_LINES = 5  #: the maximum number of lines in an answer without evidence
 
 
 REQUEST_CAUSES = frozenset(
-    {"vacate_command", "user_vacate", "drain_command", "defrag", "draining", "shutdown", "better_match"}
+    {
+        "vacate_command",
+        "user_vacate",
+        "drain_command",
+        "defrag",
+        "draining",
+        "shutdown",
+        "better_match",
+        "device_failed",
+    }
 )
 """The causes by which a claim begins to end, other than the slot's policy."""
 

@@ -6,16 +6,20 @@ and of a slot's START count only if time does not change their values.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from typing import Final
 
 from attrs import frozen
 
 from ...domain.classad import ERROR, UNDEFINED, ClassAd, Context, Expression, Value, explain, unparse
 from ...domain.classad.analysis import ValuedClause, references_or_empty
 from ...domain.classad.matching import is_satisfied, requirements_met
+from ...domain.classad.unparse import unparse_old
 from ...domain.classad.values import ContextError, EvaluationError
 from ...domain.events import Ad
+from ...domain.startd.custom_resources import assigned_ids, available_text, devices_in_ad, offline_ids
 from ...domain.startd.dynamic_attributes import DYNAMIC_ATTRIBUTES
 from ...domain.state.caches import ad_from_attributes
 from ...domain.state.state import ExecutionPoint
@@ -42,6 +46,7 @@ class UnmetCondition:
     condition: str
     has: Mapping[str, str]
     lacks: tuple[str, ...] = ()
+    resource: str = ""  #: a condition on devices, such as GPUs; then ``has`` contains the values of all devices
 
 
 @frozen
@@ -119,7 +124,12 @@ def _misfit(job_ad: ClassAd, full_slots: Sequence[tuple[str, ClassAd]], context:
 def at_full_size(ad: Ad) -> Ad:
     """Return a slot's ad with its full size, as if no part of it were in use."""
     sizes = {name[len(_TOTAL_PREFIX) :]: text for name, text in ad.items() if name.startswith(_TOTAL_PREFIX)}
-    return {**ad, **{name: text for name, text in sizes.items() if name in ad}}
+    usable = {
+        f"Available{name}": available_text(name, [id for id in ids if id not in offline_ids(ad, name)])
+        for name in sizes
+        if (ids := assigned_ids(ad, name))
+    }
+    return {**ad, **{name: text for name, text in sizes.items() if name in ad}, **usable}
 
 
 def _is_request(name: str) -> bool:
@@ -174,8 +184,41 @@ def _misfit_by_conditions(job_ad: ClassAd, slots: Sequence[tuple[str, ClassAd]],
         return None
     nearest_index = max(range(len(slots)), key=lambda at: (sum(met[at]), -at))
     name, ad = slots[nearest_index]
-    unmet_conditions = tuple(_unmet_condition(conditions[i], job_ad, ad, context) for i in unmet)
+    unmet_conditions = tuple(
+        condition
+        for i in unmet
+        for condition in _unmet_by_devices(conditions[i], job_ad, slots, context)
+        or [_unmet_condition(conditions[i], job_ad, ad, context)]
+    )
     return Misfit(len(slots), (), unmet_conditions, name)
+
+
+_COUNTS_DEVICES: Final = re.compile(r"countMatches\(MY\.Require(\w+), ?TARGET\.Available\1\)", re.IGNORECASE)
+"""The condition that condor_submit adds for require_gpus."""
+
+
+def _unmet_by_devices(
+    condition: Expression, job_ad: ClassAd, slots: Sequence[tuple[str, ClassAd]], context: Context
+) -> list[UnmetCondition]:
+    """Return the job's conditions on devices that no device meets, if the condition counts the devices that do."""
+    match = _COUNTS_DEVICES.search(unparse(condition))
+    required = None if match is None else job_ad.get(f"Require{match[1]}")
+    if match is None or required is None:
+        return []
+    devices = [device for _, ad in slots for device in devices_in_ad(ad, match[1]).values()]
+    unmet = []
+    for number, clause in enumerate(explain(required, devices[0], job_ad, context) if devices else ()):
+        if any(is_satisfied(explain(required, device, job_ad, context)[number].value) for device in devices):
+            continue
+        names = [name.rpartition(".")[2] for name in chain(*references_or_empty(clause.expression, ClassAd()))]
+        values = {
+            name: ", ".join(dict.fromkeys(unparse_old(device[name]) for device in devices if name in device))
+            for name in dict.fromkeys(names)
+        }
+        own = {name: unparse_old(job_ad[name]) for name in values if name in job_ad}
+        condition_text = unparse_old(clause.expression)
+        unmet.append(UnmetCondition(condition_text, {**values, **own}, (), match[1]))
+    return unmet
 
 
 def _changes_with_time(condition: Expression, ad: ClassAd) -> bool:

@@ -35,6 +35,7 @@ _TABLE: Final = (
     Cause("owner", "the machine's owner came back", ("is_owner",)),
     Cause("drained", "the machine was drained", ("drain_command", "defrag", "draining"), (1014,)),
     Cause("shutdown", "the machine or its startd was shut down", ("shutdown", "machine_left"), (1013, 1016, 1037)),
+    Cause("device", "a device of the slot failed", ("device_failed",)),
     Cause("vacated", "a user asked for the slot or job to be vacated", ("vacate_command", "user_vacate", "run_now"),
           (1004, 1010, 1015, 1022)),
     Cause("stopped", "the pool was stopped"),

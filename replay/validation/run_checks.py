@@ -89,7 +89,10 @@ def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.J
         text = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
         pool.report(job, "activation", text)
     names = cluster.requested_value(event.proc, "JobMachineAttrs")
-    if event.provides and event.provides != provided_attributes(slot, names):
+    provided = provided_attributes(slot, names)
+    if "AssignedGPUs" not in event.provides:
+        provided.pop("AssignedGPUs", None)  # an older log
+    if event.provides and event.provides != provided:
         pool.report(job, "value", f"the resources of {event.slot} differ from its ad and its claim")
     if pool.state.is_reserved(slot.name):
         pool.report(job, "reservation", f"it starts on {slot.name}, whose claim is reserved for another job")

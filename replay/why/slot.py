@@ -7,6 +7,7 @@ later slots with the same names are different slots.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
@@ -16,6 +17,7 @@ from typing import Any
 from ...domain import events as e
 from ...domain.events.handlers import handlers_of
 from ...domain.ports.log import EventStore
+from ...domain.state.job_ad import unquoted
 from ...domain.state_machines import DELETED, state
 from ...domain.state_machines.slot_rows import INITIAL_PAIR
 from ...domain.units import SECOND
@@ -107,6 +109,8 @@ class SlotLife:
         self.killed = False
         self.poll: tuple[int, e.DefragPolled] | None = None  #: the defragmentation's last poll, with its position
         self.last_change: list[Sentence] = []
+        self.defects: list[Sentence] = []  #: why the slot, or a device of its machine, cannot be used
+        self.is_broken = False
         self.last = 0  #: the instant of the last event
         self.claimed = 0  #: when its last claim began
         self.first_job = self.first_user = ""  #: the first job of the claim, and the claim's holder then
@@ -174,6 +178,10 @@ class SlotLife:
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
         facts = {"origin": origin, "kind": event.kind or "new", "why": self.cause_text(event)}
         self.since = self.narrate(position, event, "slot_created", **facts)
+        reason = unquoted(event.ad.get("SlotBrokenReason", ""))
+        self.defects, self.is_broken = [], bool(reason)
+        if reason:
+            self.defects.append(self.since.restate("slot_broken", {"reason": reason}))
 
     def on_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Add a transition. The chain of a claim begins with its match or request."""
@@ -208,6 +216,11 @@ class SlotLife:
         values_text = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
         facts = {"changes": values_text, "why": self.cause_text(event)}
         self.last_change = [Sentence(event.at, position, "slot_changed", facts, event.cause, event.stimulus)]
+        reason = next((unquoted(text) for name, text in event.changes.items() if _OFFLINE_REASON.fullmatch(name)), "")
+        if reason:
+            offline = next(unquoted(text) for name, text in event.changes.items() if name.startswith("Offline"))
+            facts = {"devices": offline.replace(",", ", "), "reason": reason}
+            self.defects = [Sentence(event.at, position, "devices_offline", facts, event.cause, event.stimulus)]
 
     def on_died(self, position: int, event: e.SlotDestroyed) -> None:
         self.is_gone, self.holder, self.job = True, "", ""
@@ -346,9 +359,12 @@ class SlotLife:
         if self.parts and not self.is_gone:
             parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
             steps.insert(1, since.restate("dynamic_slots", {"parts": parts_text}))
+        if not self.is_gone:
+            steps[1:1] = self.defects
         if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
             steps += self._poll_sentences(*self.poll)
         advice_code = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
+        advice_code = "fix_broken_slot" if self.is_broken else advice_code
         advice_facts = {"slot": self.name, "machine": self.machine, "job": self.job}
         advice_facts |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
         sentences = advise(advice or ("see_status" if self.is_gone else advice_code), head, **advice_facts)
@@ -399,6 +415,7 @@ def _in_causal_order(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
         yield from (*other_events[:at], *given_back, *other_events[at:])
 
 
+_OFFLINE_REASON = re.compile("Offline.*Reason")
 _ADVICE = {
     "Owner/Idle": "see_owner",
     "Unclaimed/Idle": "see_waiting",

@@ -143,7 +143,7 @@ def test_every_default_is_known_and_most_unsupported_settings_have_a_subject() -
         ("STARTD_ATTRS = HasVM\nSLOT1_HasVM = true", "HasVM: slots would advertise"),
         ("START = HasVM", "START reads HasVM, which no slot has"),
         ("Able = HasVM\nSTART = $(Able)", "START reads HasVM, which no slot has"),
-        ("use FEATURE : GPUs", "use FEATURE:GPUs (STARTD_CRON_GPUs_MONITOR_METRICS"),
+        ("use FEATURE : GPUs", "use FEATURE:GPUs (STARTD_JOB_ATTRS)"),
         ("TRANSFORM_FACTORY_AND_JOB_ADS = true", "TRANSFORM_FACTORY_AND_JOB_ADS has no effect"),
     ],
 )

@@ -15,7 +15,11 @@ from poolbook.adapters.runtime import local_world
 from poolbook.adapters.runtime.configuration import load
 from poolbook.adapters.runtime.local_world import LocalWorld
 from poolbook.domain.config import ConfigError
+from poolbook.domain.ports.stimuli import AddMachine, SlotPlan
+from poolbook.domain.startd.slot_records import with_slot_records
+from poolbook.domain.state.records import Slot
 
+from ..domain.pools import TestPool
 from ..together import together
 from .bench import PATIENCE_S
 
@@ -122,11 +126,55 @@ def test_expressions_stay_expressions_and_an_invalid_line_is_ignored_with_one_wa
     assert [text.partition("'")[0] for text in sensed.reports] == ["STARTD_CRON_A printed an invalid line "]
 
 
-def test_a_record_for_single_slots_is_ignored_with_a_warning(sensed: CronWorld) -> None:
-    sensed.run('echo "X = 1"; echo "SlotId = 2"', "MODE = OneShot")
-    sensed.wait_for(lambda: bool(sensed.reports))
+def slots_with(ads: dict[str, dict[str, str]]) -> list[Slot]:
+    """Return slots of a machine with these ads."""
+    pool = TestPool()
+    plans = tuple(SlotPlan(name, "static", {"Cpus": "1", "Memory": "1", **ad}) for name, ad in ads.items())
+    assert not pool.handle(AddMachine(pool.id(), "h", {"Machine": '"h"'}, plans)).refusal
+    return list(pool.state.slots.values())
+
+
+def test_a_record_for_single_slots_appears_only_there(sensed: CronWorld) -> None:
+    slots = slots_with({f"slot{number}@h": {"SlotID": str(number)} for number in (1, 2)})
+    sensed.run(
+        'echo "X = 1"; echo "SlotID = 2"; echo "- two"; echo "X = 2"; echo "SlotName = \\"slot1\\""', "MODE = OneShot"
+    )
+    sensed.wait_for(lambda: len(sensed.world.sense("here").records) == 2)
     assert sensed.read() == {}
-    assert "for single slots" in sensed.reports[0]
+    published = with_slot_records(sensed.world.sense("here"), slots).slots
+    assert published == {"slot1@h": {"X": "2"}, "slot2@h": {"X": "1"}}
+
+
+def test_a_program_runs_only_on_a_machine_that_meets_its_condition(sensed: CronWorld) -> None:
+    sensed.run('echo "X = 1"', "PERIOD = 1", "CONDITION = TotalGPUs > 0")
+    for ad in ({}, {"TotalGPUs": "0"}):
+        sensed.world.describe(ad)
+        sensed.world.wait(sensed.world.now() + SECOND // 4)
+        assert sensed.read() == {}
+    sensed.world.describe({"TotalGPUs": "1"})
+    sensed.wait_for(lambda: sensed.read() == {"X": "1"})
+
+
+MONITOR = """
+while read -r seconds memory; do
+    echo 'SlotMergeConstraint = StringListMember("GPU-one", AssignedGPUs)'
+    printf 'UptimeGPUsSeconds = %s\\nUptimeGPUsMemoryPeakUsage = %s\\n- GPUsSlot0\\n' "$seconds" "$memory"
+done < use
+sleep 60
+"""
+
+
+def test_a_monitor_s_records_add_up_in_the_slots_of_its_device(sensed: CronWorld) -> None:
+    ads = {"slot1@h": {"AssignedGPUs": '"GPU-one,GPU-two"'}, "slot2@h": {"AssignedGPUs": '"GPU-two"'}, "slot3@h": {}}
+    slots = slots_with(ads)
+    (sensed.folder / "use").write_text("2.5 100\n1.5 4007\n1 300\n")
+    sensed.run(MONITOR, "MODE = WaitForExit", "PERIOD = 1", "METRICS = SUM:GPUs, PEAK:GPUsMemory")
+    sensed.wait_for(lambda: [record.peaks for record in sensed.world.sense("h").records] == [{"GPUsMemory": 4007.0}])
+    readings = sensed.world.sense("h")
+    assert readings.records[0].averages["GPUs"] > 0.5, "5 s of use in the few seconds since the start"
+    published = with_slot_records(readings, slots).slots
+    assert published.keys() == {"slot1@h"}
+    assert published["slot1@h"]["DeviceGPUsMemoryPeakUsage"] == "4007.0"
 
 
 def test_an_unsupported_setting_is_ignored_with_a_warning(sensed: CronWorld) -> None:

@@ -16,7 +16,7 @@ H100: Final[dict[str, Any]] = json.loads((DATA / "nvml.json").read_text())["devi
 USABLE_MEMORY: Final = 85017493504  #: which CUDA reports in a recorded message
 _ERRORS: Final = {
     4: "Insufficient Permissions", 9: "Driver Not Loaded", 12: "NVML Shared Library Not Found", 3: "Not Supported",
-    6: "Not Found", 13: "Function Not Found", 15: "GPU is lost",
+    6: "Not Found", 10: "Timeout", 13: "Function Not Found", 15: "GPU is lost",
 }  # fmt: skip
 
 

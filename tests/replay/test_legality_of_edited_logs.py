@@ -237,7 +237,7 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     (e.JobExecuting, "pid"): NOT_REPEATED,
     (e.JobExecuting, "scratch"): NOT_REPEATED,
     (e.JobExecuting, "began"): NOT_REPEATED,
-    **{(e.JobMeasured, f): ANY_MEASUREMENT for f in ("image", "resident", "disk", "user_cpu", "system_cpu")},
+    **{(e.JobMeasured, f): ANY_MEASUREMENT for f in ("image", "resident", "disk", "user_cpu", "system_cpu", "usage")},
     (e.JobMeasured, "proc"): "another running job may also be measured",
     **{(e.JobExited, f): ANY_MEASUREMENT for f in ("user_cpu", "system_cpu", "resident", "disk", "ended")},
     (e.JobExited, "code"): "a job may end with any",

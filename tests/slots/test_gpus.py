@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 from poolbook.domain.config import ConfigError
+from poolbook.domain.ports import stimuli as s
 from poolbook.domain.startd.slot_types import SlotTypeError
+from poolbook.replay.validation import validate
+from poolbook.replay.why.job import why_job
+from poolbook.replay.why.slot import why_slot
 
 from ..domain.pools import TestPool
 from .machines import equipment, new_pool, offer
@@ -24,9 +28,9 @@ GPU_one = [ id = "GPU-one" ]
 COUNTED = "countMatches(MY.RequireGPUs, TARGET.AvailableGPUs) >= RequestGPUs"
 
 
-def pool_with(inventory: str, text: str = "") -> TestPool:
+def pool_with(inventory: str, text: str = "", dialect: str = "manual") -> TestPool:
     configuration = f"MACHINE_RESOURCE_INVENTORY_GPUs = discovery\n{text}"
-    return new_pool(configuration, equipment(GPUs=inventory))
+    return new_pool(configuration, equipment(GPUs=inventory), dialect)
 
 
 def assigned(pool: TestPool) -> dict[str, str]:
@@ -103,3 +107,82 @@ def test_a_machine_whose_slots_lack_devices_is_rejected_if_so_configured() -> No
         offer(f"{configuration}ABORT", equipment(GPUs=TWO_CARDS))
     with pytest.raises(ConfigError, match="CLEAR is not supported; use CONTINUE or ABORT"):
         offer(f"{configuration}CLEAR", equipment(GPUs=TWO_CARDS))
+
+
+def fail(pool: TestPool, *devices: str) -> None:
+    assert not pool.handle(s.DevicesFailed(pool.id(), "h", "GPUs", devices, "Xid 79")).refusal
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_job_whose_device_fails_is_vacated_and_runs_on_another(dialect: str) -> None:
+    pool = pool_with(TWO_CARDS, dialect=dialect)
+    pool.submit(2, RequestGPUs="1")
+    pool.advance(10)
+    assert assigned(pool) == {"slot1_1": '"GPU-old"', "slot1_2": '"GPU-new"'}
+    fail(pool, "CUDA1", "GPU-new")
+    pool.advance(5)
+    assert assigned(pool) == {"slot1_1": '"GPU-old"'} and pool.status("1.1") == "Idle"
+    parent = pool.state.slots["slot1@h"].ad
+    assert {name: parent[name] for name in ("OfflineGPUs", "OfflineGPUsReason", "AssignedGPUs", "GPUs")} == {
+        "OfflineGPUs": '"GPU-new"',
+        "OfflineGPUsReason": '"Xid 79"',
+        "AssignedGPUs": '"GPU-old,GPU-new"',
+        "GPUs": "0",
+    }
+    pool.advance(25)
+    assert assigned(pool) == {"slot1_1": '"GPU-old"'} and pool.status("1.1") == "Running"
+    assert list(validate(pool.log.read())) == []
+
+
+def test_an_idle_device_that_fails_is_not_offered_any_more() -> None:
+    pool = pool_with(TWO_CARDS)
+    fail(pool, "GPU-old")
+    before = len(pool.events())
+    fail(pool, "GPU-old")
+    fail(pool, "GPU-unknown")
+    assert len(pool.events()) == before, "a device fails only once"
+    pool.submit(2, RequestGPUs="1")
+    pool.advance(10)
+    assert assigned(pool) == {"slot1_1": '"GPU-new"'}
+    assert pool.state.slots["slot1@h"].ad["AvailableGPUs"] == "{}"
+
+
+def test_a_static_slot_whose_device_fails_runs_only_jobs_without_gpus() -> None:
+    pool = pool_with(TWO_CARDS, "SLOT_TYPE_1 = GPUs=1, 50%\nNUM_SLOTS_TYPE_1 = 2")
+    pool.submit(2, RequestGPUs="1")
+    pool.advance(10)
+    fail(pool, "GPU-new")
+    pool.advance(5)
+    assert assigned(pool) == {"slot1": '"GPU-old"'}
+    pool.submit()
+    pool.advance(10)
+    assert assigned(pool) == {"slot1": '"GPU-old"', "slot2": '"GPU-new"'} and pool.status("1.1") == "Idle"
+    assert pool.state.slots["slot2@h"].ad["GPUs"] == "0"
+
+
+def why(pool: TestPool, cluster: int) -> list[str]:
+    return why_job(pool.log.read(), cluster, 0).texts
+
+
+def test_why_names_the_property_that_no_gpu_has() -> None:
+    pool = pool_with(TWO_CARDS, "SLOT_TYPE_1 = GPUs=1, 50%\nNUM_SLOTS_TYPE_1 = 2")
+    limits = "Capability >= GPUsMinCapability && GlobalMemoryMb >= 1000"
+    pool.submit(Requirements=COUNTED, RequestGPUs="1", RequireGPUs=limits, GPUsMinCapability="9.5")
+    pool.advance(10)
+    unmet = "Capability >= GPUsMinCapability (Capability = 7.5, 9.0, GPUsMinCapability = 9.5)"
+    assert why(pool, 1)[1] == f"No slot can run it: no GPU meets {unmet}."
+
+
+def test_why_does_not_blame_the_properties_of_a_gpu_that_is_in_use() -> None:
+    pool = pool_with(TWO_CARDS)
+    pool.submit(2, Requirements=COUNTED, RequestGPUs="1", RequireGPUs="Capability > 8")
+    pool.advance(10)
+    pool.submit(Requirements=COUNTED, RequestGPUs="1", RequireGPUs="Capability > 8")
+    pool.advance(10)
+    assert not any("No slot can run it" in text for text in why(pool, 2))
+
+
+def test_why_gives_the_reason_why_a_slot_is_broken() -> None:
+    answer = why_slot(pool_with(TWO_CARDS, SLOTS).log.read(), "slot1@h").texts
+    assert answer[-2] == "It is broken, and runs no jobs: Not enough instances of resource GPUs."
+    assert answer[-1].startswith("Change its slot type in the configuration")

@@ -179,7 +179,7 @@ def test_the_equipment_of_a_machine_is_detected_and_includes_inventories(tmp_pat
     assert detected.memory > 0 and detected.swap >= detected.memory * 1024
     assert set(detected.volumes) == {"", str(tmp_path)}, "by default, jobs run next to the log"
     assert detected.volumes[""].id == execute_volume(tmp_path).id
-    assert detected.inventories == {"Fans": "DetectedFans = 3\n"}
+    assert detected.inventories == {"Fans": "DetectedFans = 3\n", "GPUs": "DetectedGPUs = 0\n"}
 
 
 def test_an_inventory_that_cannot_be_run_is_reported(tmp_path: Path) -> None:
@@ -187,10 +187,16 @@ def test_an_inventory_that_cannot_be_run_is_reported(tmp_path: Path) -> None:
         machine_equipment(read("MACHINE_RESOURCE_INVENTORY_Fans = /no/such/thing"), tmp_path, {})
 
 
-def test_without_condor_gpu_discovery_a_machine_has_no_gpus(tmp_path: Path) -> None:
-    config = read(f"use FEATURE : GPUs\nLIBEXEC = {tmp_path}")
+def test_gpus_are_discovered_without_htcondor_s_program(tmp_path: Path) -> None:
+    config = read("use FEATURE : GPUs\nLIBEXEC = /no\nGPU_DISCOVERY_EXTRA = -simulate:3,2 -extra")
     offer = machine_offer("joins", "h", config, machine_equipment(config, tmp_path, {}))
-    assert (offer.ad["DetectedGPUs"], offer.slots[0].ad["GPUs"]) == ("0", "0")
+    slot = offer.slots[0].ad
+    assert (slot["GPUs"], slot["GPUs_DeviceName"], slot["GPUs_ComputeUnits"]) == ("2", '"TITAN RTX"', "72")
+    assert slot["AvailableGPUs"].count("GPUs_GPU_") == 2
+
+
+def test_htcondor_s_program_discovers_gpus_if_it_is_installed(tmp_path: Path) -> None:
+    config = read(f"use FEATURE : GPUs\nLIBEXEC = {tmp_path}")
     discovery = tmp_path / "condor_gpu_discovery"
     discovery.write_text("#!/bin/sh\necho 'DetectedGPUs=\"GPU-1, GPU-2\"'\n")
     discovery.chmod(0o755)

@@ -255,7 +255,7 @@ class Resource(NamedTuple):
     assigned: str = ""
 
 
-_UNITS = {"Memory": " (MB)", "Disk": " (KB)", "TimeExecute": " (s)", "TimeSlotBusy": " (s)"}
+_UNITS = {"Memory": " (MB)", "GpusMemory": " (MB)", "Disk": " (KB)", "TimeExecute": " (s)", "TimeSlotBusy": " (s)"}
 _LABEL = 12  #: the length of a common resource's longest name with its unit
 _NARROWEST = (8, 8, 9)  #: least widths of usage, request and allocation
 

@@ -34,6 +34,7 @@ from .logged_clusters import (
     Place,
     address,
     attributes_of,
+    available_devices,
     changed_place,
     contains_proc,
     listed_names,
@@ -381,7 +382,7 @@ _ENDING = ("Claimed/Retiring", "Preempting/")
 
 
 def _execution_text(run: LoggedRun, scratch: str) -> str:
-    properties = {**run.asked, **run.place.offers}
+    properties = {**run.asked, **run.place.offers, **available_devices(run.place)}
     if scratch:
         properties["CondorScratchDir"] = quoted(scratch)
     return event_text.executing_text(run.host, run.place.slot if run.place.machine else "", properties)

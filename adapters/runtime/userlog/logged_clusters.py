@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from attrs import define, field, frozen
 
-from ....domain.classad import ERROR, UNDEFINED, EvaluationError, unparse
+from ....domain.classad import ERROR, UNDEFINED, EvaluationError, parse, unparse
 from ....domain.classad.tree import Literal
 from ....domain.events import Ad, ClusterSubmitted, JobExited, Procs
 from ....domain.state.caches import ad_from_attributes
@@ -226,6 +226,17 @@ def run_place(slot: str, machine: str, ad: Ad) -> Place:
     return Place(slot, machine, {name: text for name, text in offers.items() if text}, assigned_texts, ad)
 
 
+def available_devices(place: Place) -> dict[str, str]:
+    """Return the attributes of the slot's ad that list and describe its devices."""
+    devices: dict[str, str] = {}
+    for resource in place.offers:
+        if available := place.ad.get(f"Available{resource}"):
+            prefix = f"{resource}_"
+            described = {name: text for name, text in place.ad.items() if name.startswith(prefix) and text[0] == "["}
+            devices |= {f"Available{resource}": available, **described}
+    return {name: unparse(parse(text)) for name, text in devices.items()}
+
+
 def changed_place(old_place: Place, changes: Ad) -> Place:
     changed_offers = {name: text for name, text in changes.items() if name in old_place.offers and text}
     ad = {**old_place.ad, **changes}
@@ -282,12 +293,19 @@ def resource_table(run: LoggedRun, cluster: LoggedCluster, exit_event: JobExited
     rows = []
     for name in {**COMMON, **offers}:
         requested, offered = cluster.requested_amount(exit_event.proc, name), offers.get(name, "")
-        rows.append(Resource(name, usage.get(name, ""), requested, offered, assigned_texts.get(name, "")))
+        used = usage.get(name) or _number_text(exit_event.changes.get(f"{name}AverageUsage", ""))
+        rows.append(Resource(name, used, requested, offered, assigned_texts.get(name, "")))
+        if memory := _number_text(exit_event.changes.get(f"{name}MemoryUsage", "")):
+            rows.append(Resource(f"{name.capitalize()}Memory", memory))
     if executed_time is not None:
         rows.append(Resource("TimeExecute", str(executed_time)))
     if executed_time is not None or failed_to_start(exit_event):
         rows.append(Resource("TimeSlotBusy", str(busy_time)))
     return partitionable_resources(tuple(rows))
+
+
+def _number_text(text: str) -> str:
+    return number(float(text)) if text else ""
 
 
 def _literal(text: str) -> str:
