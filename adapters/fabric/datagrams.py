@@ -34,11 +34,14 @@ class Hint(Struct, frozen=True, tag=True):
 
 
 class Read(Struct, frozen=True, tag=True):
-    """A request for the entries after ``after``. ``number`` is repeated in the answer; ``part`` counts from 0."""
+    """A request for the entries after ``after``. ``number`` is repeated in the answer; ``part`` counts from 0. ``log``
+    and ``sent`` are the reader's log, and the last entry of its own outbox for the receiver."""
 
     number: int
     after: int
-    part: int = 0
+    part: int
+    log: str
+    sent: int
 
 
 class Page(Struct, frozen=True, tag=True):

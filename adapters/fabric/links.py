@@ -7,6 +7,11 @@ All state here can be lost: what must survive is in the logs. Times are microsec
 that the access point still holds. The execution point counts the lease from when it asked, and the access point from
 when it answered, so the execution point always stops first, however slow the network is. An access point that starts
 has answered nothing, so it waits for a whole lease.
+
+**Logs that are replaced or restored.** A role does not answer a peer whose log differs from the one that it has read,
+or has fewer entries: that log was replaced, or restored from an old backup. It reads the peer's outbox first. An access
+point reads the new log of an execution point only when the leases of the old one are over, because its jobs may still
+run.
 """
 
 from __future__ import annotations
@@ -70,11 +75,13 @@ class _Link:
     heard_again: int = 0
     """When an execution point with disconnected jobs first asked again; 0: not yet. The jobs reconnect when its outbox
     has been read to the end since then, because it may report that they do not run any more."""
-    renewal: tuple[str, int, int] | None = None
-    """A complete page that renews leases once it is in the log: the peer's log, its last entry, and when it was asked
-    for."""
+    renewal: tuple[str, int, str, int] | None = None
+    """A complete page that renews leases once it is in the log: the peer's log, its last entry and that entry's digest,
+    and when it was asked for."""
     is_renewed: bool = False  #: whether a renewal has not been passed on yet
+    was_renewed: bool = False  #: whether this role has recorded a renewal since it started
     latest: Hint | None = None  #: the last hint at entries that were not read yet
+    log: str = ""  #: the log that the peer used last, if known
     is_read: bool = False  #: whether its outbox was read to the end since this role started
     read_at: int = 0  #: when the outbox was last read to its end
     reading: _Reading | None = None
@@ -145,6 +152,8 @@ class Links:
         return self._next_read(peer, link) if link.reading is None else link.reading.retry
 
     def _next_read(self, peer: str, link: _Link) -> int:
+        if self._has_new_log(peer, link):
+            return max((self._over_at(link, lease) for _, lease in self._leases(peer)), default=0)
         if link.latest is not None or not link.is_read or link.heard_again > link.read_at:
             return 0
         if role_of(self.name) == MANAGER:  # its peers show that they live
@@ -199,7 +208,7 @@ class Links:
         reading = link.reading
         if reading is None:
             followed = self.state().peers.followed.get(peer)
-            after = 0 if followed is None else followed.version
+            after = 0 if followed is None or self._has_new_log(peer, link) else followed.version
             if link.collected and link.collected[-1].entries:
                 after = link.collected[-1].entries[-1].version
             reading = link.reading = _Reading(after, pause=FIRST_RETRY // 2)
@@ -213,7 +222,9 @@ class Links:
             if len(reading.asked) > _MOST_ASKED:
                 del reading.asked[min(reading.asked)]
         missing = next(part for part in range(len(reading.parts) + 1) if part not in reading.parts)
-        self._send(peer, Read(max(reading.asked), reading.after, missing))
+        outbox = self.state().peers.outboxes.get(peer)
+        sent = 0 if outbox is None else len(outbox.positions)
+        self._send(peer, Read(max(reading.asked), reading.after, missing, self.log.id, sent))
 
     # Receiving
 
@@ -235,6 +246,7 @@ class Links:
             if machine is not None and machine.expired:
                 stimuli.append(s.ExecutionPointExpired(self.new_id("lease"), machine.name, expired=False))
             if isinstance(datagram, Hint):
+                link.log = datagram.log
                 followed = self.state().peers.followed.get(peer)
                 known = 0 if followed is None or followed.log != datagram.log else followed.version
                 if datagram.version > known:
@@ -281,6 +293,9 @@ class Links:
 
     def _answer(self, peer: str, link: _Link, read: Read) -> None:
         """Send a part of a page. A complete page renews the leases of this role's claims at the peer."""
+        followed, link.log = self.state().peers.followed.get(peer), read.log
+        if followed is not None and (read.log != followed.log or read.sent < followed.version):
+            return
         kept = self._pages.get(peer)
         if read.part and kept is not None and kept[0] == read.after:
             data = kept[1]
@@ -321,6 +336,10 @@ class Links:
             contents = UNPACK(data)
         except (msgspec.MsgspecError, ValueError):
             return
+        link.log = contents.log
+        if self._has_new_log(peer, link) and (contents.base[0] or self._next_read(peer, link) > self.clock()):
+            link.collected, link.size = [], 0  # it is read again from the beginning, or later
+            return
         if not link.collected:
             link.files = {}  # what the pages before start has started, or never will
         link.collected.append(contents)
@@ -349,7 +368,8 @@ class Links:
         for other in follows[1:]:
             merged = msgspec.structs.replace(merged, last=other.last, entries=(*merged.entries, *other.entries))
         if is_complete:  # it may end claims, so it renews the others only when it is in the log
-            link.renewal = merged.log, merged.last, asked
+            digest = merged.entries[-1].digest if merged.entries else merged.base[1]
+            link.renewal = merged.log, merged.last, digest, asked
         followed = self.state().peers.followed.get(peer)
         if merged.entries or followed is None or merged.log != followed.log or merged.last < followed.version:
             log_asked = self.log_time() - (self.clock() - asked) if is_complete else 0
@@ -361,10 +381,21 @@ class Links:
         """Return when the last complete page that is in the log was asked for."""
         followed = self.state().peers.followed.get(peer)
         if link.renewal is not None and followed is not None:
-            log, last, asked = link.renewal
-            if followed.log == log and followed.version >= last:
-                link.asked, link.renewal, link.is_renewed = asked, None, True
+            *read, asked = link.renewal
+            if [followed.log, followed.version, followed.digest] == read:
+                link.asked, link.renewal, link.is_renewed, link.was_renewed = asked, None, True, True
         return link.asked
+
+    def _has_new_log(self, peer: str, link: _Link) -> bool:
+        """Return True if a peer uses another log than the one that was read from it."""
+        followed = self.state().peers.followed.get(peer)
+        return followed is not None and link.log not in ("", followed.log)
+
+    def _over_at(self, link: _Link, lease: int) -> int:
+        """Return when this role's lease of a claim is over."""
+        if role_of(self.name) == ACCESS_POINT:
+            return link.answered + lease + margin(lease)
+        return link.asked + lease + AFTER_DEADLINE
 
     def _alive_interval(self) -> int:
         machine = next(iter(self.state().machines.values()), None)
@@ -391,11 +422,11 @@ class Links:
             if is_holder:
                 run = slot.activation
                 is_silent = run is None or run.key in self.state().disconnected
-                yield slot, link.answered + (lease + margin(lease) if is_silent else lease // 2), is_silent
+                yield slot, self._over_at(link, lease) if is_silent else link.answered + lease // 2, is_silent
             elif slot.claim is not None and not slot.claim.lease_end:
                 yield slot, asked + lease // 2, False
-            elif slot.claim is not None and slot.state == "Claimed" and slot.claim.lease_end > self.log_time():
-                yield slot, asked + lease + AFTER_DEADLINE, True  # in case the log's clock is set back
+            elif slot.claim is not None and slot.state == "Claimed":
+                yield slot, self._over_at(link, lease), True
 
     def _next_lease_event(self, peer: str, link: _Link) -> int | None:
         instants = [at for _, at, _ in self._lease_times(peer, link)]
@@ -443,7 +474,7 @@ class Links:
             elif is_over:
                 over.append(slot.name)
             else:
-                until = log_now + link.answered + lease + margin(lease) - now
+                until = log_now + max(0, self._over_at(link, lease) - now)
                 yield s.ExecutionPointSilent(self.new_id("lease"), (slot.name,), until)
         if over:
             yield s.LeaseOver(self.new_id("lease"), tuple(over))
@@ -477,9 +508,12 @@ class Links:
         return self._link(peer).files.get(run)
 
     def deadline_of(self, slot: Slot) -> int:
-        """Return the deadline of a job that is about to start on a slot, on this object's clock."""
+        """Return the deadline of the job of a slot, on this object's clock. It is in the past if the holder has not
+        renewed its claims since this role started: a job that could not start before may run elsewhere by now."""
         assert slot.claim is not None, "a job runs on a claim"
-        return self._asked(slot.claim.holder, self._link(slot.claim.holder)) + lease_time(slot)
+        link = self._link(slot.claim.holder)
+        asked = self._asked(slot.claim.holder, link)
+        return asked + lease_time(slot) if link.was_renewed else 1
 
 
 def margin(lease: int) -> int:

@@ -326,9 +326,11 @@ class LogWriter:
         return Launch(starter.key, *job, slot.name, ad, machine, owner, limits, deadline, claim.holder)
 
     def renew_deadlines(self) -> None:
-        """Set the deadlines of the processes of all external jobs again, from ``deadline_of``."""
-        slots = {key: self.state.slots[name] for key, name in self.state.remote_runs.items()}
-        self.world.renew({key: self.deadline_of(slot) for key, slot in slots.items()})
+        """Set the deadlines of the processes of all external jobs again, from ``deadline_of``. Deadlines in the past
+        renew nothing."""
+        deadlines = {key: self.deadline_of(self.state.slots[name]) for key, name in self.state.remote_runs.items()}
+        now = self.world.boot_time()
+        self.world.renew({key: deadline for key, deadline in deadlines.items() if deadline > now})
 
     def _transfer_limits(self) -> Ad:
         return {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}

@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import events as e
 from ..names import JobId
-from ..state.peers import ACCESS_POINT, EXECUTION_POINT, FollowedPeer, Outbox, role_of
+from ..state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, FollowedPeer, Outbox, role_of
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager
 from .claim_fold import unassign_slot
 from .matches import end_match
@@ -39,6 +39,8 @@ def _fold_followed(state: LogState, event: e.Followed) -> None:
         return
     if role_of(event.peer) == ACCESS_POINT:
         peers.numbered += 1
+    if peer is not None and role_of(event.peer) != MANAGER:
+        peers.outboxes.pop(event.peer, None)  # the earlier log's; a new log of the manager needs all entries
     peers.followed[event.peer] = FollowedPeer(event.log, event.epoch, event.version, event.digest, peers.numbered)
 
 

@@ -90,7 +90,7 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.Follow, position: i
         reason = "the job arrived after its lease"
         kill_claim(draft, slot, "lease_over")
     elif slot is not None and _is_released(stimulus, event.claim):
-        reason = "the access point has released the claim since"
+        return
     elif slot is not None:
         job = f"{event.cluster}.{event.proc}"
         try:

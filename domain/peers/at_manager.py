@@ -38,14 +38,25 @@ def copy_job_event(draft: Draft[State], stimulus: Follow, position: int, event: 
         return
     number = draft.state.peers.followed[stimulus.peer].number
     cluster = event.cluster + number * JOBS_PER_ACCESS_POINT
+    if isinstance(event, e.JobsTransitioned):
+        for job, slot in [*draft.state.assigned_slots.items()]:
+            is_moved = job[0] == cluster and any(first <= job[1] <= last for first, last in event.procs)
+            claimed = stimulus.peer, str(JobId(event.cluster, job[1]))
+            if is_moved and not (event.row == "activate" and _awaits_claim(draft.state, slot, claimed)):
+                draft.emit(e.MatchTaken(*draft.header("claimed"), slot, str(JobId(*job))))
     event = replace(event, at=draft.now, stimulus=draft.stimulus, cluster=cluster)
     if isinstance(event, e.ClusterSubmitted):
         event = replace(event, factor=first_factor(draft.state, event.submitter))
-    if isinstance(event, e.JobsTransitioned) and event.source == "Idle":
-        for job, slot in [*draft.state.assigned_slots.items()]:
-            if job[0] == cluster and any(first <= job[1] <= last for first, last in event.procs):
-                draft.emit(e.MatchTaken(*draft.header("claimed"), slot, str(JobId(*job))))
     draft.emit(event)
+
+
+def _awaits_claim(state: State, name: str, claimed: tuple[str, str]) -> bool:
+    """Return True if a slot's execution point has not reported the claim of a holder's job yet. Until then, the slot
+    stays matched, since another match would preempt the job that has just started."""
+    slot = state.slots.get(name)
+    if slot is None or slot.kind == "partitionable":
+        return False
+    return slot.claim is None or (slot.claim.holder, slot.claim.job) != claimed
 
 
 def void_match(draft: Draft[State], stimulus: Follow, position: int, event: e.MatchVoided) -> None:

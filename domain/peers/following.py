@@ -67,13 +67,16 @@ def follow(draft: Draft[Any], stimulus: Follow) -> None:
         if draft.state.peers.rejected.get(stimulus.peer) != problem:
             draft.emit(e.PeerRejected(*draft.header("rejected"), stimulus.peer, stimulus.log, problem))
         return
-    if not entries:
+    known = draft.state.peers.followed.get(stimulus.peer)
+    is_new_log = known is not None and known.log != stimulus.log
+    if not entries and not (is_new_log and stimulus.base[0] == 0):
         return
-    _begin_anew(draft, stimulus, role)
-    last = entries[-1]
-    draft.emit(
-        e.Followed(*draft.header("followed"), stimulus.peer, stimulus.log, stimulus.epoch, last.version, last.digest)
-    )
+    if is_new_log:
+        from . import new_logs
+
+        new_logs.forget(draft, stimulus.peer, role)
+    last = (entries[-1].version, entries[-1].digest) if entries else (0, "")
+    draft.emit(e.Followed(*draft.header("followed"), stimulus.peer, stimulus.log, stimulus.epoch, *last))
     rules = RULES[role_of(stimulus.peer), role]
     for entry in entries:
         for position, event in zip(entry.positions, entry.events, strict=True):
@@ -112,12 +115,3 @@ def _next_entries(draft: Draft[LogState], stimulus: Follow) -> tuple[list[Outbox
 def reject(draft: Draft[Any], stimulus: Follow, reason: str) -> None:
     """Record that an event of a peer was rejected."""
     draft.emit(e.PeerRejected(*draft.header("rejected"), stimulus.peer, stimulus.log, reason))
-
-
-def _begin_anew(draft: Draft[Any], stimulus: Follow, role: str) -> None:
-    """Forget what an earlier log of the peer said, if the peer has a new log."""
-    known = draft.state.peers.followed.get(stimulus.peer)
-    if known is not None and known.log != stimulus.log:
-        from . import new_logs
-
-        new_logs.forget(draft, stimulus.peer, role)

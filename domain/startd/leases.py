@@ -12,15 +12,18 @@ from ..units import SECOND
 from .claiming import find_slot
 from .slot_policy_evaluation import policy_of
 from .startd_settings import duration
+from .vacating import kill_claim
 
 
 def record_holder_silence(draft: Draft[ExecutionPoint], stimulus: s.HolderSilent) -> None:
-    """Record that the claim's holder is silent, and when its lease expires."""
+    """Record that the claim's holder is silent, and when its lease expires. If it has expired, end the claim."""
     slot = find_slot(draft, stimulus.slot)
     if slot.claim is None:
         raise Refusal(f"slot {slot.name} is not claimed, so it has no lease")
     lease_end = stimulus.heard + claim_lease(draft, slot) * SECOND
     draft.emit(ClaimHolderSilent(*draft.header("unheard"), slot.name, slot.claim.id, lease_end))
+    if lease_end <= draft.now and slot.state == "Claimed":
+        kill_claim(draft, slot, "lease_over")
 
 
 def claim_lease(draft: Draft[ExecutionPoint], slot: Slot) -> int:

@@ -89,6 +89,7 @@ def settle_outboxes(pool: JudgedPool) -> None:
 @rule(e.Followed)
 def check_followed(pool: JudgedPool, event: e.Followed) -> None:
     _check_peer(pool, event)
+    pool.answered = True  # what users asked of the peer is answered there
     known = pool.state.peers.followed.get(event.peer)
     if known is None or known.log != event.log:
         return
@@ -126,8 +127,9 @@ def _owner(pool: JudgedPool, event: e.Event) -> str:
     if isinstance(event, e.MachineEvent):
         return f"{owner}/{event.machine}"
     if isinstance(event, e.ClusterEvent):
-        number = event.cluster // JOBS_PER_ACCESS_POINT
-        return next((peer for peer, known in pool.state.peers.followed.items() if known.number == number), owner)
+        number, followed = event.cluster // JOBS_PER_ACCESS_POINT, pool.state.peers.followed
+        peers = (peer for peer, known in followed.items() if role_of(peer) == owner and known.number == number)
+        return next(peers, owner)
     return owner
 
 
@@ -269,7 +271,7 @@ def check_job_disconnected(pool: JudgedPool, run: Activation, event: e.JobDiscon
         pool.report(event, "lease", "its execution point is already recorded as silent")
     if role_of(peer_of_slot(run.slot)) in pool.state.roles:
         pool.report(event, "lease", "its execution point has no separate log")
-    if event.until <= event.at:
+    if event.until < event.at:
         pool.report(event, "value", "its lease ends before its execution point was silent")
 
 

@@ -26,7 +26,10 @@ from ..audit_result import Audit, AuditFinding
 from .transition_rules import ALSO_WRITTEN, owner_of
 
 TOLERANCE: Final = SECOND
-"""The difference between the clocks of two execution points, in microseconds, up to which runs do not overlap."""
+"""How long two runs of a job must overlap, in microseconds, to be reported."""
+
+
+_UNKNOWN: Final = 1 << 62
 
 
 @define
@@ -38,8 +41,12 @@ class _RoleLog:
     audit: Audit
     peer: str = ""  #: the role's name
     ended: int = 0  #: the time of its last event
-    numbers: dict[str, int] = field(factory=dict)  #: the numbers of the access points that it reads
-    entries: dict[str, list[tuple[int, e.Sent]]] = field(factory=dict)  #: by peer: each entry with its position
+    numbers: dict[str, int] = field(factory=dict)  #: the numbers of the access points that it reads, by their logs
+    logs: dict[str, str] = field(factory=dict)  #: by peer: the log that it has read last
+    delays: dict[str, int] = field(factory=dict)
+    """By log: the shortest time between an entry and its reading, each by its own clock."""
+    entries: dict[tuple[str, str], list[tuple[int, e.Sent]]] = field(factory=dict)
+    """By peer and the peer's log: each entry with its position."""
 
     def read_outboxes(self) -> None:
         for position, event in self.log.read():
@@ -47,18 +54,31 @@ class _RoleLog:
             if isinstance(event, e.PoolFounded) and len(event.roles) == 1:
                 self.peer = event.roles[0] if event.roles[0] == MANAGER else f"{event.roles[0]}/{event.name}"
             elif isinstance(event, e.Sent):
-                self.entries.setdefault(event.peer, []).append((position, event))
-            elif isinstance(event, e.Followed) and role_of(event.peer) == ACCESS_POINT:
-                self.numbers.setdefault(event.peer, len(self.numbers) + 1)
+                log = "" if event.peer == MANAGER else self.logs.get(event.peer, "")
+                self.entries.setdefault((event.peer, log), []).append((position, event))
+            elif isinstance(event, e.Followed) and self.logs.get(event.peer) != event.log:
+                if event.peer not in self.logs and event.peer != MANAGER:  # the peer reads what was sent before, too
+                    self.entries[event.peer, event.log] = self.entries.setdefault((event.peer, ""), [])
+                self.logs[event.peer] = event.log
+                if role_of(event.peer) == ACCESS_POINT:
+                    self.numbers[event.log] = len(self.numbers) + 1
 
-    def sent_events(self, peer: str, first: int, last: int) -> Iterator[tuple[int, e.Event]]:
+    def outbox_for(self, reader: _RoleLog) -> list[tuple[int, e.Sent]]:
+        """Return the entries that a role can read, each with its position. Each log of a role has its own outbox, but
+        all logs of the manager have the same."""
+        if reader.peer == MANAGER:
+            return self.entries.get((MANAGER, ""), [])
+        known = self.entries.get((reader.peer, reader.log.id))
+        return self.entries.get((reader.peer, ""), []) if known is None else known
+
+    def sent_events(self, reader: _RoleLog, first: int, last: int) -> Iterator[tuple[int, e.Event]]:
         """Yield the events in the entries of an outbox, with their positions, in the form in which they were sent."""
-        forms = FORMS[role_of(self.peer), role_of(peer)]
-        for _, entry in self.entries.get(peer, [])[first - 1 : last]:
+        forms, number = FORMS[role_of(self.peer), role_of(reader.peer)], self.numbers.get(reader.log.id, 0)
+        for _, entry in self.outbox_for(reader)[first - 1 : last]:
             for position in entry.positions:
                 for _, event in self.log.read(position - 1, 1):
                     form = forms.get(type(event))
-                    sent = None if form is None else form(event, self.numbers.get(peer, 0))
+                    sent = None if form is None else form(event, number)
                     if sent is not None:
                         yield position, sent
 
@@ -83,9 +103,9 @@ def compare_logs(logs: Sequence[tuple[str, EventStore, Audit]]) -> None:
     runs = _Runs()
     for role in by_id.values():
         _compare_quotes(role, by_id)
-        _compare_requests(role, {source.peer: source for source in by_id.values()})
+        _compare_requests(role, by_id)
         runs.add_log(role)
-    runs.report_overlaps()
+    runs.report_overlaps(by_id)
 
 
 def _compare_quotes(role: _RoleLog, by_id: Mapping[str, _RoleLog]) -> None:
@@ -103,13 +123,15 @@ def _compare_quotes(role: _RoleLog, by_id: Mapping[str, _RoleLog]) -> None:
             if source is None:
                 role.audit.unchecked.setdefault(event.peer, event.log)
             elif _has_entry(role, source, position, event):
-                sent = [*source.sent_events(role.peer, first, event.version)]
+                sent = [*source.sent_events(role, first, event.version)]
                 _compare_copies(role, source, sent, decision[index + 1 :])
 
 
 def _has_entry(role: _RoleLog, source: _RoleLog, position: int, event: e.Followed) -> bool:
     """Return True if the sender's log has the entry that was read. Otherwise report that it was truncated or forked."""
-    entries = source.entries.get(role.peer, [])
+    entries = source.outbox_for(role)
+    if not event.version:
+        return True  # a new log without entries
     if event.version > len(entries):
         last = entries[-1][0] if entries else 0
         words = (
@@ -123,6 +145,8 @@ def _has_entry(role: _RoleLog, source: _RoleLog, position: int, event: e.Followe
         words = f"entry {event.version} of {source.name} differs from the entry that was read (position {place})"
         role.report(position, event, "quotes", words)
         return False
+    delay = event.at - entry.at
+    role.delays[event.log] = min(delay, role.delays.get(event.log, delay))
     return True
 
 
@@ -133,7 +157,7 @@ def _compare_copies(
     if any(isinstance(event, e.PeerRejected) for _, event in results):
         return
     role_name = role_of(role.peer)
-    number = role.numbers.get(source.peer, 0) if role_name == MANAGER else 0
+    number = role.numbers.get(source.log.id, 0) if role_name == MANAGER else 0
     due = Counter(repr(_normalized(event, number)) for _, event in sent)
     quoted = [
         (position, event)
@@ -173,19 +197,22 @@ def _normalized(event: e.Event, number: int) -> e.Event:
     return replace(event, **changes)
 
 
-def _compare_requests(role: _RoleLog, by_peer: Mapping[str, _RoleLog]) -> None:
+def _compare_requests(role: _RoleLog, by_id: Mapping[str, _RoleLog]) -> None:
     """Check that access points requested the claims that an execution point made, and started the jobs on them."""
     holders: dict[str, _RoleLog] = {}  # by claim
-    requests: dict[str, set[str]] = {}  # by peer: the claims that it requested
+    requests: dict[str, set[str]] = {}  # by log: the claims that it requested
+    logs: dict[str, str] = {}  # by peer: the log that was read last
     if role_of(role.peer) != EXECUTION_POINT:
         return
     for position, event in role.log.read():
-        if isinstance(event, e.ClaimMade) and event.holder in by_peer:
-            source = holders[event.claim] = by_peer[event.holder]
-            if source.peer not in requests:
+        if isinstance(event, e.Followed):
+            logs[event.peer] = event.log
+        elif isinstance(event, e.ClaimMade) and logs.get(event.holder) in by_id:
+            source = holders[event.claim] = by_id[logs[event.holder]]
+            if source.log.id not in requests:
                 events = (other for _, other in source.log.read())
-                requests[source.peer] = {other.claim for other in events if isinstance(other, e.ClaimRequested)}
-            if event.claim not in requests[source.peer]:
+                requests[source.log.id] = {other.claim for other in events if isinstance(other, e.ClaimRequested)}
+            if event.claim not in requests[source.log.id]:
                 role.report(
                     position, event, "quotes", f"{source.name} did not request its claim", source.is_behind(event)
                 )
@@ -251,30 +278,37 @@ class _Run:
 
 @define
 class _Runs:
-    """The runs of access points' jobs, by access point and job."""
+    """The runs of access points' jobs, by access point, its log, and job."""
 
-    by_job: dict[tuple[str, str], list[_Run]] = field(factory=dict)
+    by_job: dict[tuple[str, str, str], list[_Run]] = field(factory=dict)
 
     def add_log(self, role: _RoleLog) -> None:
-        holders: dict[str, str] = {}  # by claim
+        holders: dict[str, tuple[str, str]] = {}  # by claim: its holder, and the holder's log
+        logs: dict[str, str] = {}  # by peer: the log that was read last
         running: dict[str, _Run] = {}  # by slot
         for position, event in role.log.read():
-            if isinstance(event, e.ClaimMade):
-                holders[event.claim] = event.holder
+            if isinstance(event, e.Followed):
+                logs[event.peer] = event.log
+            elif isinstance(event, e.ClaimMade):
+                holders[event.claim] = event.holder, logs.get(event.holder, "")
             elif isinstance(event, e.ClaimActivated) and role_of(role.peer) != MANAGER:
                 run = running[event.slot] = _Run(role, position, event, event.at)
-                self.by_job.setdefault((holders.get(event.claim, ""), event.job), []).append(run)
+                self.by_job.setdefault((*holders.get(event.claim, ("", "")), event.job), []).append(run)
             elif isinstance(event, e.RunReported) and event.slot in running:
                 report = decode_report(event)
                 run = running[event.slot]
                 if report.key == run.event.key and not getattr(report, "lost", False):
                     run.until = max(run.until, getattr(report, "at", event.at))
 
-    def report_overlaps(self) -> None:
-        for (holder, job), runs in self.by_job.items():
-            runs.sort(key=lambda run: run.event.at)
+    def report_overlaps(self, by_id: Mapping[str, _RoleLog]) -> None:
+        """Report the runs of a job that certainly overlapped. The clocks of two logs may differ, but each has exchanged
+        entries with the access point's log, which were never read before they were sent."""
+        for (holder, log, job), runs in self.by_job.items():
+            runs.sort(key=lambda run: int(run.event.key) if run.event.key.isdecimal() else 0)  # as their activations
             for first, second in pairwise(runs):
-                if second.event.at < first.until - TOLERANCE:
+                latest_start = second.event.at - _clock_lead(second.role, by_id.get(log))[0]
+                earliest_end = first.until - _clock_lead(first.role, by_id.get(log))[1]
+                if latest_start < earliest_end - TOLERANCE:
                     words = (
                         f"job {job} of {holder} starts on {second.event.slot} while it runs on {first.event.slot} "
                         f"({first.role.name}, position {first.position})"
@@ -283,3 +317,12 @@ class _Runs:
                 if second.event.key == first.event.key:
                     words = f"job {job} of {holder} was already started for the same activation, on {first.event.slot}"
                     second.role.report(second.position, second.event, "once", words)
+
+
+def _clock_lead(role: _RoleLog, source: _RoleLog | None) -> tuple[int, int]:
+    """Return how much a log's clock is at least and at most ahead of another log's. Nothing is known if a clock was
+    set meanwhile."""
+    if source is None:
+        return 0, 0
+    least, most = -source.delays.get(role.log.id, 0), role.delays.get(source.log.id, 0)
+    return (least, most) if least <= most else (-_UNKNOWN, _UNKNOWN)

@@ -19,7 +19,7 @@ from poolbook.adapters.security.private_files import make_private_folder
 from ..files.site import authority_in, serve_files
 
 AP, EP = "access-point/ap1", "execution-point/ep/1"
-READ, HINT, PAGE = ENCODE(Read(1, 0)), ENCODE(Hint("log", 1)), ENCODE(Page(1, 0, 1, b"page", 0))
+READ, HINT, PAGE = ENCODE(Read(1, 0, 0, "log", 0)), ENCODE(Hint("log", 1)), ENCODE(Page(1, 0, 1, b"page", 0))
 
 
 class Broker:

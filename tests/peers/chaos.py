@@ -1,21 +1,48 @@
-"""Stories of roles apart: jobs run while machines, processes and the network fail as a seed says. At the end
-everything is repaired, and nothing may be lost."""
+"""Stories of roles apart: jobs run while machines, processes, disks, clocks and the network fail as a seed says. At the
+end everything is repaired, and nothing may be lost."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
 
 import pytest
 
+from poolbook.adapters.fabric import datagrams, links
+from poolbook.adapters.fabric.datagrams import PAGE, PART
+from poolbook.adapters.stores.stored_log import StoredLog
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import fold
+from poolbook.domain.units import SECOND
+from poolbook.replay.validation.quotes import compare_logs
+from poolbook.replay.validation.validator import audit_native_log
 
 from ..domain.test_two_processes import parts
 from .simulated import Node, SimulatedPool
 
 LEASE, HURRIED_LEASE = 60, 20
-STEPS = 12
+STEPS = 14
+FAILURES = {
+    "submit": 4,
+    "remove": 2,
+    "stop": 2,
+    "start": 2,
+    "restart": 2,
+    "power": 2,
+    "crash": 2,
+    "sleep": 1,
+    "wake": 2,
+    "cut": 2,
+    "one way": 2,
+    "heal": 2,
+    "clock": 3,
+    "disk": 2,
+    "disk works": 2,
+    "new log": 1,
+}
+"""What can happen, and how often compared with the rest."""
 
 
 class Story:
@@ -32,6 +59,7 @@ class Story:
             slots=choose((1, 2)),
             dialect=choose(("manual", "htcondor-25")),
             kind=choose(("static", "partitionable")),
+            drifts=choose(((0,), (-10_000, 0, 100, 10_000))),
         )
         self.lines: list[str] = []
         self.jobs: Counter[str] = Counter()
@@ -39,52 +67,40 @@ class Story:
         network.loss = self.random.choice((0.0, 0.0, 0.05, 0.3))
         network.duplication = self.random.choice((0.0, 0.2))
         network.delay = self.random.choice(((200, 2_000), (1_000, 500_000), (1_000, 5_000_000)))
+        self.page = choose(((PART, PAGE), (700, 1_000), (2_000, 10_000)))
         self.lease = LEASE
         if hurried:
             self.lease, network.loss, network.delay = HURRIED_LEASE, 0.0, (1_000, 6_000_000)
-        self.note(f"loss {network.loss}, duplication {network.duplication}, delay {network.delay}")
+        for node in self.pool.nodes.values():
+            node.shortest_lease = self.lease * SECOND
+        self.note(f"loss {network.loss}, duplication {network.duplication}, delay {network.delay}, pages {self.page}")
 
     def note(self, text: str) -> None:
         self.lines.append(f"{self.pool.network.now / 1e6:10.3f}  {text}")
 
     def run(self) -> None:
-        self.submit()
-        for _ in range(STEPS):
-            self.pool.advance(self.random.choice((0.5, 5, 20, 40, 90)))
-            self.fail()
-        self.repair()
+        with _sizes_of_pages(*self.page):
+            self.submit(self.pool.ap())
+            for _ in range(STEPS):
+                self.pool.advance(self.random.choice((0.5, 5, 20, 40, 90)))
+                self.fail()
+            self.repair()
 
-    def submit(self) -> None:
-        ap = self.random.randrange(len([name for name in self.pool.nodes if name.startswith("access")])) + 1
-        if not self.pool.ap(ap).is_up:
+    def submit(self, node: Node) -> None:
+        if not node.is_running or node.disk.fault:
             return
         count, seconds = self.random.randint(1, 4), self.random.choice((1, 10, 60, 200))
-        self.note(f"ap{ap}: {count} jobs of {seconds} s")
-        self.pool.submit(count, ap, JobLeaseDuration=str(self.lease), Args=f'"{seconds}"')
-        self.jobs[f"access-point/ap{ap}"] += count
+        self.note(f"{node.name}: {count} jobs of {seconds} s")
+        self.pool.submit(count, int(node.name[-1]), JobLeaseDuration=str(self.lease), Args=f'"{seconds}"')
+        self.jobs[node.name] += count
 
     def fail(self) -> None:
-        choice = self.random.choice(
-            ("submit", "submit", "stop", "start", "restart", "power", "cut", "one way", "heal", "remove")
-        )
+        (choice,) = self.random.choices([*FAILURES], [*FAILURES.values()])
         names = [*self.pool.nodes]
         name = self.random.choice(names)
         node = self.pool.nodes[name]
         if choice == "submit":
-            self.submit()
-        elif choice == "stop" and node.is_up:
-            self.note(f"{name} is killed")
-            node.stop()
-        elif choice == "start" and not node.is_up:
-            self.note(f"{name} starts")
-            node.start()
-        elif choice == "restart" and node.is_up:
-            self.note(f"{name} is killed and starts again")
-            node.stop()
-            node.start()
-        elif choice == "power":
-            self.note(f"{name} loses power")
-            node.lose_power()
+            self.submit(self.random.choice([each for each in self.pool.nodes.values() if "access" in each.name]))
         elif choice in ("cut", "one way"):
             group = [each for each in names if self.random.random() < 0.5] or [name]
             self.note(f"{' '.join(group)} cut off, {choice}")
@@ -92,16 +108,82 @@ class Story:
         elif choice == "heal":
             self.note("the network heals")
             self.pool.heal()
-        elif choice == "remove" and name.startswith("access") and node.is_up and node.state.clusters:
-            cluster = next(iter(node.state.clusters))
-            self.note(f"{name}: cluster {cluster} is removed")
-            self.pool.act("remove", str(cluster), int(name[-1]))
+        elif choice == "remove" and name.startswith("access") and node.is_running and node.state.clusters:
+            if not node.disk.fault:
+                cluster = next(iter(node.state.clusters))
+                self.note(f"{name}: cluster {cluster} is removed")
+                self.pool.act("remove", str(cluster), int(name[-1]))
+        elif choice == "clock":
+            seconds = self.random.choice((-86_400, -3_600, -600, -60, 60, 600, 3_600, 86_400))
+            self.note(f"the wall clock of {name} is set by {seconds:+} s")
+            node.set_clock(seconds)
+        elif choice == "new log":
+            self.set_up_again(node)
+        else:
+            self.fail_alone(choice, node)
+
+    def fail_alone(self, choice: str, node: Node) -> None:
+        """Let a role's process, machine or disk fail."""
+        if choice == "stop" and node.is_running:
+            self.note(f"{node.name} is killed")
+            node.stop()
+        elif choice == "start" and not node.is_up:
+            self.note(f"{node.name} starts")
+            node.start()
+        elif choice == "restart" and node.is_running:
+            self.note(f"{node.name} is killed and starts again")
+            node.stop()
+            node.start()
+        elif choice == "power":
+            self.note(f"{node.name} loses power")
+            node.lose_power()
+        elif choice == "crash" and node.is_running:
+            node.disk.fault, node.crashes_with_power = (
+                self.random.choice(("before", "after")),
+                self.random.random() < 0.5,
+            )
+            what = "loses power" if node.crashes_with_power else "is killed"
+            self.note(f"{node.name} {what} {node.disk.fault} its next append is durable")
+        elif choice == "sleep" and node.is_running:
+            self.note(f"the machine of {node.name} is suspended")
+            node.sleep()
+        elif choice == "wake":
+            self.wake()
+        elif choice == "disk" and node.is_up:
+            node.disk.fault = self.random.choice(("full", "broken", "unsure"))
+            self.note(f"the disk of {node.name} is {node.disk.fault}")
+        elif choice == "disk works":
+            self.repair_disks()
+
+    def set_up_again(self, node: Node) -> None:
+        """Set a machine up again. Of an access point, this loses the jobs."""
+        if node.world.is_asleep:
+            return
+        if has_power := self.random.random() < 0.5:
+            node.lose_power()
+        self.note(f"{node.name} begins a new log; {'its machine was off' if has_power else 'its jobs may still run'}")
+        self.pool.set_up_again(node.name)
+        self.jobs.pop(node.name, None)
+
+    def wake(self) -> None:
+        for node in self.pool.nodes.values():
+            if node.world.is_asleep:
+                self.note(f"the machine of {node.name} wakes up")
+                node.wake()
+
+    def repair_disks(self) -> None:
+        for node in self.pool.nodes.values():
+            if node.disk.fault:
+                self.note(f"the disk of {node.name} works")
+                node.disk.fault = ""
 
     def repair(self) -> None:
         """Repair everything, wait until all jobs have ended, and check that nothing was lost."""
         self.note("everything is repaired")
         self.pool.heal()
         self.pool.network.loss = 0.0
+        self.repair_disks()
+        self.wake()
         for node in self.pool.nodes.values():
             if not node.is_up:
                 node.start()
@@ -111,13 +193,15 @@ class Story:
                 break
         self.pool.advance(120)
         self.check()
+        self.audit()
 
     def check(self) -> None:
         pool = self.pool
-        assert pool.running == {}, pool.running
+        still_running = [job for job in pool.running if pool.place(job)]
+        assert not still_running, f"these still run: {still_running}"
         for name, node in pool.nodes.items():
-            assert parts(fold(node.log.read())) == parts(node.state), f"{name}: the log gives another state"
             assert not node.state.clusters, f"{name}: jobs are left: {_queue(node)}"
+            assert parts(fold(node.log.read())) == parts(node.state), f"{name}: the log gives another state"
             for slot in node.state.slots.values():
                 assert slot.state_activity in ("Unclaimed/Idle", "Owner/Idle"), (name, slot.name, slot.state_activity)
                 assert slot.claim is None, (name, slot)
@@ -142,6 +226,32 @@ class Story:
                     if slot in node.state.slots
                 }
                 assert node.state.peers.shown == {}, node.state.peers.shown
+
+    def audit(self) -> None:
+        """Check that all logs are intact, legal, and agree with each other."""
+        audits = []
+        for node in self.pool.nodes.values():
+            sealed = StoredLog(node.disk, node.log.head, None, read_only=True, checked=True)
+            audits.append((node.name, sealed, audit_native_log(sealed, node.name)))
+            for number, log in enumerate(node.past_logs, 1):
+                name = f"log {number} of {node.name}"
+                audits.append((name, log, audit_native_log(log, name)))
+        compare_logs(audits)
+        problems = [
+            f"{finding.file}, position {finding.line}, {finding.thing}: {finding.words}"
+            for _, _, audit in audits
+            for finding in audit.violations
+        ]
+        assert not problems, problems
+
+
+@contextmanager
+def _sizes_of_pages(part: int, page: int) -> Iterator[None]:
+    """Send pages in parts of at most so many bytes, and pages of at most so many bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(links, "PART", part)
+        patch.setattr(datagrams, "PAGE", page)
+        yield
 
 
 def _queue(node: Node) -> list[tuple[int, list[str]]]:

@@ -1,26 +1,35 @@
 """Roles with separate logs, in one process and in virtual time: a network that loses, delays, duplicates and reorders
-datagrams, machines that lose power, and clocks that are set.
+datagrams, machines that lose power or sleep, disks that fail, and clocks that drift and are set.
 
-Everything follows from a seed. A node's engine, links and log are the live ones; the network, the clock and the
-processes of jobs are simulated.
+Everything follows from a seed. A node's engine, links and log are the live ones; the network, the clocks, the disk and
+the processes of jobs are simulated.
+
+There are three kinds of time, all in microseconds. `Network.now` is the true time. A node's ``ticks`` are its machine's
+CLOCK_BOOTTIME: they begin at each boot, continue while the machine sleeps, and drift, but no one can set them. Its
+world's ``now`` is its wall clock.
 """
 
 from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from random import Random
+from typing import Any
 
+import msgspec
 from attrs import define, field
 
 from poolbook.adapters.fabric.links import Links
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.events import Event, JobExited, WriterBegan
+from poolbook.adapters.stores.memory import MemoryRecorder
+from poolbook.adapters.stores.seal import AppendBatch, Row
+from poolbook.adapters.stores.stored_log import StoredLog, open_stored_log
+from poolbook.domain.events import ClaimEnded, Event, Followed, JobExited, WriterBegan
 from poolbook.domain.ports import stimuli as s
-from poolbook.domain.ports.log import EventStore
+from poolbook.domain.ports.log import Head, LogError, LogUnavailable
 from poolbook.domain.ports.world import ClientLaunch, Launch
+from poolbook.domain.state.peers import ACCESS_POINT, MANAGER, peer_of_slot
 from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import EPOCH, Behave, VirtualWorld, sleep_behaviour
@@ -86,44 +95,100 @@ class TwiceRunning(AssertionError):
     """A job ran on two machines at the same time."""
 
 
-class NodeWorld(VirtualWorld):
-    """A machine: its processes, and its clock, which may be wrong. Processes go on while the role's own process is
-    killed, until their deadlines."""
+class ExpiredEarly(AssertionError):
+    """A lease expired although it was renewed in time."""
 
-    def __init__(self, name: str, behave: Behave, running: dict[str, tuple[NodeWorld, str]]) -> None:
+
+class Crash(BaseException):
+    """The role's process is killed, or its machine loses power, during an append."""
+
+
+class Disk(MemoryRecorder):
+    """The disk of a log, whose next appends fail as ``fault`` says."""
+
+    fault = ""
+    """full: appends fail; broken: reads fail, too; unsure: an append succeeds, but is reported as failed; before or
+    after: the next append crashes the role before or after it is durable."""
+
+    def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
+        if self.fault == "before":
+            raise Crash
+        self._check("full", "broken")
+        super().append(old, new, batch)
+        if self.fault == "after":
+            raise Crash
+        self._check("unsure")
+
+    def read_rows(self, after: int, upto: int, limit: int) -> list[Row]:
+        self._check("broken")
+        return super().read_rows(after, upto, limit)
+
+    def _check(self, *faults: str) -> None:
+        if self.fault in faults:
+            raise LogUnavailable(f"the disk is {self.fault}")
+
+
+class NodeWorld(VirtualWorld):
+    """A machine: its processes, and its wall clock, which may be wrong. Processes continue while the role's own process
+    is killed, until their deadlines. Their ends are recorded until the role has them in its log."""
+
+    def __init__(
+        self, name: str, behave: Behave, ticks: Callable[[], int], running: dict[str, tuple[NodeWorld, str]]
+    ) -> None:
         super().__init__(behave)
-        self.name, self.running = name, running
-        self.offset = 0
+        self.name, self.ticks, self.running = name, ticks, running
+        self.clock = ticks()
+        self.offset = EPOCH  #: of the wall clock from the ticks
+        self.is_asleep = False
         self._jobs: dict[str, str] = {}
         self._lost: set[str] = set()
+        self._ends: dict[str, s.ActivationEnded] = {}
+        self._reports: list[s.Stimulus] = []
 
     def now(self) -> int:
         return self.clock + self.offset
+
+    def boot_time(self) -> int:
+        return self.clock
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
         for launch in launches:
             if isinstance(launch, Launch) and launch.key not in self.started_keys and self.clock < launch.deadline:
                 job = f"{launch.job_ad['AccessPoint']} {launch.cluster}.{launch.proc}"
                 other, key = self.running.get(job, (self, ""))
-                if other.has_process(key, self.clock):
+                if other.has_process(key):
                     raise TwiceRunning(f"{job} starts on {self.name}, but still runs on {other.name}")
                 self.running[job], self._jobs[launch.key] = (self, launch.key), job
         super().start(launches)
 
-    def has_process(self, key: str, now: int) -> bool:
+    def has_process(self, key: str) -> bool:
         """Return True if the process with a key runs, even if its end is not known to the role yet."""
         run = self._runs.get(key)
-        if run is None:
+        if run is None or self.is_asleep:
             return False
         ends = [run.since + run.left] * run.running + [run.deadline] * (run.deadline > 0)
-        return not ends or min(ends) > now
+        return not ends or min(ends) > self.ticks()
+
+    def collect(self) -> None:
+        """Let the machine's processes run until now."""
+        if self.is_asleep:
+            return
+        while self._started or ((at := super().next_instant()) is not None and at <= self.ticks()):
+            for stimulus in super().wait(self.ticks()):
+                report = _in_wall_time(stimulus, self.offset)
+                if isinstance(report, s.ActivationEnded):
+                    self._forget(report.key)
+                    self._ends[report.key] = report
+                self._reports.append(report)
+        self.clock = self.ticks()
 
     def wait(self, until: int | None) -> list[s.Stimulus]:
-        stimuli = super().wait(until)
-        for stimulus in stimuli:
-            if isinstance(stimulus, s.ActivationEnded):
-                self._forget(stimulus.key)
-        return stimuli
+        self.collect()
+        reports, self._reports = self._reports, []
+        return reports
+
+    def next_instant(self) -> int | None:
+        return self.clock if self._started or self._reports else super().next_instant()
 
     def _forget(self, key: str) -> None:
         job = self._jobs.pop(key, None)
@@ -132,20 +197,52 @@ class NodeWorld(VirtualWorld):
 
     def lose_power(self) -> None:
         """End all processes without a trace."""
+        self.collect()
+        self.is_asleep = False
         for key in [*self._jobs]:
             self._forget(key)
             self._lost.add(key)
         self._runs.clear()
-        self._started.clear()
+        self._planned.clear()
+        self._reports.clear()
+
+    def wake(self, slept: int) -> None:
+        """Continue the processes after the machine's sleep. Those whose deadline is over are killed."""
+        self.is_asleep = False
+        for key, run in self._runs.items():
+            run.since += slept
+            self._plan(key, run)
+
+    def renew(self, deadlines: Mapping[str, int]) -> None:
+        for key, deadline in deadlines.items():
+            if key in self._runs and deadline < max(self._runs[key].deadline, self.clock):
+                raise ExpiredEarly(f"the deadline of run {key} at {self.name} is set to an earlier time")
+        super().renew(deadlines)
+
+    def report_again(self, stimuli: Sequence[s.Stimulus]) -> None:
+        """Report again what the role's process had not logged when it was killed."""
+        self._reports[:0] = [stimulus for stimulus in stimuli if not isinstance(stimulus, s.ActivationEnded)]
+
+    def acknowledge(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._ends.pop(key, None)
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[s.Stimulus]:
-        ends: list[s.Stimulus] = [
+        self.collect()
+        ends: list[s.Stimulus] = [self._ends[launch.key] for launch in launches if launch.key in self._ends]
+        ends += [
             s.ActivationEnded(f"end-{launch.key}", launch.key, self.now(), lost=True)
             for launch in launches
             if launch.key in self._lost
         ]
-        self.start([launch for launch in launches if launch.key not in self._lost])
+        self._reports = [report for report in self._reports if report not in ends]
+        self.start([launch for launch in launches if launch.key not in self._lost and launch.key not in self._ends])
         return ends
+
+
+def _in_wall_time(stimulus: s.Stimulus, offset: int) -> s.Stimulus:
+    names = [name for name in ("at", "began", "ended") if getattr(stimulus, name, 0)]
+    return msgspec.structs.replace(stimulus, **{name: getattr(stimulus, name) + offset for name in names})
 
 
 @define(eq=False)
@@ -156,105 +253,208 @@ class Node:
     network: Network
     running: dict[str, tuple[NodeWorld, str]]  #: the jobs whose processes run anywhere, each with its machine and key
     behave: Behave = sleep_behaviour
-    log: EventStore = field(factory=lambda: open_log("memory:", create=True))
+    dialect: str = "htcondor-25"
+    settings: dict[str, str] = field(factory=dict)
+    drift: int = 0  #: of its machine's clocks, in microseconds per second
     is_up: bool = False
-    disk_is_full: bool = False  #: every append fails
+    disk: Disk = field(init=False)
+    log: StoredLog = field(init=False)
     world: NodeWorld = field(init=False)
     engine: Engine = field(init=False)
     links: Links = field(init=False)
+    past_logs: list[StoredLog] = field(factory=list)
+    past_worlds: list[NodeWorld] = field(factory=list)  #: those of earlier logs, whose processes may still run
+    crashes_with_power: bool = False  #: whether a `Crash` is that of the machine
+    shortest_lease: int = 0  #: how long a claim lasts at least after its last renewal, in microseconds
+    _booted: int = 0
+    _fell_asleep: int = 0
     _starts: int = 0
     _due: int | None = None
-
-    def __attrs_post_init__(self) -> None:
-        self.world = NodeWorld(self.name, self.behave, self.running)
 
     @property
     def state(self) -> State:
         return self.engine.state
 
     @property
+    def label(self) -> str:
+        """Return the role's name, different for each of its logs, since each log counts its jobs from 1."""
+        name = self.name.partition("/")[2]
+        return f"{name}_{len(self.past_logs) + 1}" if self.past_logs else name
+
+    @property
     def events(self) -> list[Event]:
         return [event for _, event in self.log.read()]
 
-    def found(self, dialect: str, settings: dict[str, str]) -> None:
+    # Clocks
+
+    def ticks(self) -> int:
+        """Return CLOCK_BOOTTIME: the time since the machine's boot."""
+        elapsed = self.network.now - self._booted
+        return SECOND + elapsed + elapsed * self.drift // SECOND
+
+    def _instant(self, ticks: int) -> int:
+        """Return the earliest true time at which the ticks are reached."""
+        return self._booted - (SECOND - ticks) * SECOND // (SECOND + self.drift)
+
+    def set_clock(self, seconds: int) -> None:
+        """Set the wall clock forward or, with negative ``seconds``, back."""
+        self.world.collect()
+        self.world.offset += seconds * SECOND
+        self._due = None
+
+    # The log
+
+    def found(self) -> None:
+        """Begin a new log."""
         role, _, name = self.name.partition("/")
         log_id = f"{self.network.random.getrandbits(64):016x}"
-        self._create()
-        founding = s.FoundPool("founding", name or "pool", dialect, "example.org", "0.1", settings, log_id, (role,))
+        self._use(Disk("memory"))
+        founding = s.FoundPool(
+            "founding", name or "pool", self.dialect, "example.org", "0.1", self.settings, log_id, (role,)
+        )
         self.engine.handle([founding])
+
+    def _use(self, disk: Disk) -> None:
+        """Use the log on a disk with a new world, as on a machine that was set up again."""
+        offset = EPOCH + self.network.now - self.ticks()
+        if self._starts:
+            self.past_logs.append(self.log)
+            self.past_worlds.append(self.world)
+            offset = self.world.offset
+        self.disk, self.log = disk, open_stored_log(disk, None, False)
+        self.world = NodeWorld(self.name, self.behave, self.ticks, self.running)
+        self.world.offset = offset
+        self._create()
 
     def _create(self) -> None:
         self._starts += 1
         self.engine = Engine(self.log, self.world)
 
+    def forget_after(self, position: int) -> None:
+        """Go back to an old backup of the log."""
+        events = self.events[:position]
+        self.stop()
+        self._use(Disk("memory"))
+        self.log.append([event for event in events if not isinstance(event, WriterBegan)])
+        self.start()
+
+    # The role's process, and its machine
+
     def start(self) -> None:
         """Start the role's process, which reads its log."""
+        self.disk.fault = ""
+        self.log.refresh()
+        self.world.collect()
         self._create()
-        self.world.clock = EPOCH + self.network.now
         self.log.raise_epoch(f"{self.name}:{self._starts}", self.engine.now(), "serve")
         self.engine.read_on()
         self.network.arrived.pop(self.name, None)
         self.links = Links(
             self.name, NodeCarrier(self.network, self.name), self.log, lambda: self.engine.state,
-            lambda: EPOCH + self.network.now, self.engine.now, self.engine.id, self.engine.renew_deadlines,
+            self.ticks, self.engine.now, self.engine.id, self.engine.renew_deadlines,
         )  # fmt: skip
         self.engine.deadline_of = self.links.deadline_of
         self.engine.subscribe(lambda first, events: self.links.note(events))
-        self.engine.subscribe(self._check_given_up)
+        self.engine.subscribe(self._check_leases)
         self.is_up, self._due = True, None
         self.engine.recover()
 
-    def _check_given_up(self, first: int, events: Sequence[Event]) -> None:
-        """Check that the processes of jobs have ended before their access point gives them up."""
+    def _check_leases(self, first: int, events: Sequence[Event]) -> None:
+        """Check that no lease expires early, and that the processes of jobs have ended before their access point gives
+        them up."""
+        replaced = {event.peer for event in events if isinstance(event, Followed) and event.version == 1}
         for event in events:
-            if isinstance(event, JobExited) and event.cause == "lease_over":
-                job = f"{self.name.partition('/')[2]} {event.cluster}.{event.proc}"
+            if getattr(event, "cause", "") != "lease_over":
+                continue
+            if isinstance(event, JobExited):
+                job = f"{self.label} {event.cluster}.{event.proc}"
                 world, key = self.running.get(job, (None, ""))
-                if world is not None and world.has_process(key, EPOCH + self.network.now):
+                if world is not None and world.has_process(key):
                     raise TwiceRunning(f"{job} is given up, but still runs on {world.name}")
+            elif isinstance(event, ClaimEnded) and self.name != MANAGER:
+                is_holder = self.name.startswith(ACCESS_POINT)
+                if is_holder and not event.stimulus.startswith("lease"):
+                    continue  # its execution point has ended it
+                peer = peer_of_slot(event.slot) if is_holder else f"{ACCESS_POINT}/{event.claim.split('#')[1]}"
+                link = self.links._links[peer]
+                over = (link.answered if is_holder else link.asked) + self.shortest_lease
+                if self.ticks() < over and peer not in replaced:
+                    early = (over - self.ticks()) / SECOND
+                    raise ExpiredEarly(f"the lease of {event.claim} expires {early} s early at {self.name}")
 
     def stop(self) -> None:
         """Kill the role's process. Its jobs continue."""
         self.is_up = False
+        self.world.report_again(self.engine.unlogged)
 
     def lose_power(self) -> None:
-        """Kill the role's process and all jobs of its machine."""
+        """Kill the role's process and all jobs of its machine, and boot it again, so that its ticks begin again."""
         self.stop()
-        self.world.lose_power()
+        wall = self.world.now() + self.ticks() - self.world.clock
+        for world in [*self.past_worlds, self.world]:
+            world.lose_power()
+        self._booted = self.network.now
+        self.world.clock, self.world.offset = self.ticks(), wall - self.ticks()
 
-    def forget_after(self, position: int) -> None:
-        """Go back to an old backup of the log."""
-        events = self.events[:position]
-        self.log = open_log("memory:", create=True)
-        self.log.append([event for event in events if not isinstance(event, WriterBegan)])
-        self.start()
+    def sleep(self) -> None:
+        """Suspend the machine: nothing runs, but its clocks continue."""
+        for world in [*self.past_worlds, self.world]:
+            world.collect()
+            world.is_asleep = True
+        self._fell_asleep = self.ticks()
 
-    def ask(self, stimulus: s.Stimulus) -> object:
-        self.world.clock, self._due = EPOCH + self.network.now, None
+    def wake(self) -> None:
+        for world in [*self.past_worlds, self.world]:
+            world.wake(self.ticks() - self._fell_asleep)
+        self.network.arrived.pop(self.name, None)
+        self._due = None
+
+    def ask(self, stimulus: s.Stimulus) -> Any:
+        self.world.collect()
+        self._due = None
         (result,) = self.engine.handle([stimulus])
         assert not result.refusal, result.refusal
         return result.value
 
+    @property
+    def is_running(self) -> bool:
+        return self.is_up and not self.world.is_asleep
+
     def due(self) -> int | None:
         """Return when the node has something to do. That changes only if it does something."""
-        if not self.is_up:
+        if not self.is_running:
             return None
         if self._due is None:
-            instants = [self.world.next_instant(), self.engine.next_wake(), self.links.next_due()]
-            self._due = min(at for at in instants if at is not None) - EPOCH
+            wake = self.engine.next_wake()
+            instants = [
+                self.world.next_instant(),
+                None if wake is None else wake - self.engine.now() + self.world.clock,
+                self.links.next_due(),
+            ]
+            self._due = min(self._instant(at) for at in instants if at is not None)
         return self._due
 
     def step(self) -> None:
         self._due = None
-        self.world.clock = max(self.world.clock, EPOCH + self.network.now)
+        try:
+            self._step()
+        except LogError:
+            self._due = self.network.now + SECOND
+        except Crash:
+            self.stop()
+            if self.crashes_with_power:
+                self.lose_power()
+
+    def _step(self) -> None:
+        """Do what the server does in its steps (``PoolServer.step``)."""
         for turn in range(100):
-            stimuli: Sequence[s.Stimulus] = [*self.engine.wait(self.world.clock), *self.links.receive()]
-            if self.disk_is_full:
-                self._due = self.network.now + SECOND
+            if turn and self.network.now < (self.due() or 0):
                 return
-            if turn and not stimuli:
-                return
-            self.engine.handle(stimuli)
+            self._due = None
+            self.world.collect()
+            self.engine.handle(self.engine.wait(self.world.now()))
+            for stimulus in self.links.receive():
+                self.engine.handle([stimulus])
         raise AssertionError(f"{self.name} does not come to rest")
 
 
@@ -272,7 +472,12 @@ class SimulatedPool:
         behave: Behave = sleep_behaviour,
         machine: dict[str, str] | None = None,
         kind: str = "static",
+        drifts: Sequence[int] = (0,),
     ) -> None:
+        """Create a pool.
+
+        :param drifts: of a machine's clock, in microseconds per second; each machine has one of them
+        """
         self.kind = kind
         self.machine = MACHINE | (machine or {})
         self.random = Random(seed)
@@ -280,10 +485,14 @@ class SimulatedPool:
         self.running: dict[str, tuple[NodeWorld, str]] = {}
         names = ["manager", *(f"access-point/ap{n}" for n in range(1, access_points + 1))]
         names += [f"execution-point/ep{n}" for n in range(1, execution_points + 1)]
-        self.nodes = {name: Node(name, self.network, self.running, behave) for name in names}
+        self.slots = slots
+        self.nodes = {
+            name: Node(name, self.network, self.running, behave, dialect, settings or {}, self.random.choice(drifts))
+            for name in names
+        }
         self._ids = itertools.count(1)
         for node in self.nodes.values():
-            node.found(dialect, settings or {})
+            node.found()
             node.start()
         for n in range(1, execution_points + 1):
             self.add_machine(f"ep{n}", slots)
@@ -304,7 +513,7 @@ class SimulatedPool:
     def place(self, job: str) -> str:
         """Return the name of the machine where a job's process runs now; empty if it does not run."""
         world, key = self.running.get(job, (None, ""))
-        return world.name if world is not None and world.has_process(key, EPOCH + self.network.now) else ""
+        return world.name if world is not None and world.has_process(key) else ""
 
     def add_machine(self, name: str, slots: int) -> None:
         share = {"Cpus": "1", "Memory": "1024", "Disk": "1000000"}
@@ -315,8 +524,17 @@ class SimulatedPool:
             s.AddMachine(self.id(), name, self.machine | {"Machine": f'"{name}"'}, plans)
         )
 
+    def set_up_again(self, name: str) -> None:
+        """Begin a new log for a role, as on a machine that was set up again. Jobs of the earlier log may still run."""
+        node = self.nodes[name]
+        node.stop()
+        node.found()
+        node.start()
+        if name.startswith("execution"):
+            self.add_machine(name.partition("/")[2], self.slots)
+
     def submit(self, count: int = 1, ap: int = 1, user: str = "alice", **attributes: str) -> None:
-        ad = JOB | {"AccessPoint": f"ap{ap}"} | attributes
+        ad = JOB | {"AccessPoint": self.ap(ap).label} | attributes
         self.ap(ap).ask(s.Submit(self.id(), user, 0, ad, count, ()))
 
     def act(self, action: str, job: str, ap: int = 1) -> None:
@@ -345,7 +563,7 @@ class SimulatedPool:
             receivers = self.network.deliver()
             for name, node in self.nodes.items():
                 due = node.due()
-                if node.is_up and (name in receivers or (due is not None and due <= self.network.now)):
+                if node.is_running and (name in receivers or (due is not None and due <= self.network.now)):
                     node.step()
             if now >= until and self.network.now >= until:
                 return

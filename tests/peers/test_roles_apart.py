@@ -177,6 +177,113 @@ def test_an_execution_point_enforces_its_owners_policy_while_it_is_cut_off() -> 
     assert outcomes(pool)[0] == ("1.0", "evicted")
 
 
+def test_a_clock_that_is_set_forward_ends_no_lease() -> None:
+    pool = SimulatedPool()
+    pool.submit(Args='"200"', JobLeaseDuration=LEASE)
+    pool.advance(60)
+    pool.cut([AP], [EP])
+    pool.advance(45)  # half of the lease is over, and this is in the log
+    pool.ep().set_clock(3600)
+    pool.advance(5)
+    pool.heal()
+    pool.advance(200)
+    assert outcomes(pool) == [("1.0", "exited")]
+
+
+@pytest.mark.parametrize("name", [AP, EP, "manager"])
+@pytest.mark.parametrize("seconds", [-3600, 3600])
+def test_a_clock_that_is_set_costs_nothing(name: str, seconds: int) -> None:
+    pool = SimulatedPool()
+    pool.submit(2, Args='"100"', JobLeaseDuration=LEASE)
+    pool.advance(30)
+    pool.nodes[name].set_clock(seconds)
+    pool.advance(250)
+    assert outcomes(pool) == [("1.0", "exited"), ("1.1", "exited")]
+
+
+def test_jobs_on_a_machine_that_was_set_up_again_run_when_the_lease_of_its_old_log_is_over() -> None:
+    pool = SimulatedPool(execution_points=2)
+    pool.submit(2, Args='"300"', JobLeaseDuration=LEASE)
+    pool.advance(60)
+    pool.set_up_again(EP)  # its job still runs
+    pool.advance(60)
+    assert outcomes(pool) == []
+    pool.advance(600)
+    assert [outcome for _, outcome in outcomes(pool)] == ["lost", "exited", "exited"]
+
+
+def test_a_new_log_of_an_execution_point_starts_no_job_of_the_past() -> None:
+    pool = SimulatedPool()
+    pool.submit(3, Args='"10"', JobLeaseDuration=LEASE)
+    pool.advance(120)
+    pool.ep().lose_power()
+    pool.set_up_again(EP)
+    pool.submit(1, Args='"10"', JobLeaseDuration=LEASE)
+    pool.advance(300)
+    assert [event.job for event in of_kind(pool, EP, e.ClaimActivated)] == ["2.0"]
+
+
+def test_a_manager_with_a_new_log_learns_of_all_slots_and_jobs() -> None:
+    pool = SimulatedPool()
+    pool.submit(2, Args='"100"', JobLeaseDuration=LEASE)
+    pool.advance(30)
+    pool.set_up_again("manager")
+    pool.advance(250)
+    assert outcomes(pool) == [("1.0", "exited"), ("1.1", "exited")]
+
+
+@pytest.mark.parametrize("name", [AP, EP])
+def test_no_one_answers_a_log_that_was_restored_from_an_old_backup(name: str) -> None:
+    """An access point could start its jobs again, and an execution point the jobs of the past."""
+    pool = SimulatedPool(execution_points=2)
+    pool.submit(2, Args='"1000"', JobLeaseDuration=LEASE)
+    pool.advance(1)
+    backup = len(pool.nodes[name].events)
+    pool.act("hold", "1")
+    pool.act("release", "1")
+    pool.advance(60)
+    pool.nodes[name].lose_power()
+    pool.nodes[name].forget_after(backup)
+    pool.advance(600)
+    running = [job for job in pool.running if pool.place(job)]
+    assert len(running) == (0 if name == AP else 1)
+    assert any("is truncated" in event.reason for event in of_kind(pool, "manager", e.PeerRejected))
+
+
+def test_a_job_that_was_not_started_before_a_crash_is_not_started_after_its_lease() -> None:
+    pool = SimulatedPool(execution_points=2)
+    pool.submit(2, Args='"10"', JobLeaseDuration=LEASE)
+    pool.advance(60)
+    pool.submit(1, Args='"100"', JobLeaseDuration=LEASE)
+    pool.advance(0.01)
+    for node in (pool.ep(1), pool.ep(2)):
+        node.disk.fault = "after"
+    pool.advance(200)
+    for node in (pool.ep(1), pool.ep(2)):
+        node.start()
+    pool.advance(300)
+    assert outcomes(pool)[-1] == ("2.0", "exited")
+    assert not [event for event in of_kind(pool, AP, e.JobExited) if event.outcome == "held"]
+
+
+@pytest.mark.parametrize("seconds", [40, 200])
+def test_a_restarted_execution_point_renews_only_the_leases_of_access_points_that_it_reaches(seconds: int) -> None:
+    pool = SimulatedPool(access_points=2, slots=2)
+    for ap in (1, 2):
+        pool.submit(ap=ap, Args='"100"', JobLeaseDuration=LEASE)
+    pool.advance(60)
+    pool.cut(["access-point/ap2"], [EP])
+    pool.ep().stop()
+    pool.ep().start()
+    pool.advance(30)
+    assert pool.place("ap2 1.0")
+    pool.advance(seconds)
+    pool.heal()
+    pool.advance(400)
+    ends = [event.outcome for event in of_kind(pool, "access-point/ap2", e.JobExited)]
+    assert ends == (["exited"] if seconds == 40 else ["lost", "exited"])
+
+
 def test_a_truncated_log_is_named() -> None:
     pool = SimulatedPool()
     pool.submit(Args='"10"')
@@ -230,7 +337,7 @@ def test_an_execution_point_that_cannot_write_its_log_does_not_renew_leases() ->
     pool = SimulatedPool()
     pool.submit(Args='"1000"', JobLeaseDuration=LEASE)
     pool.advance(30)
-    pool.ep().disk_is_full = True
+    pool.ep().disk.fault = "full"
     pool.act("hold", "1.0")
     pool.advance(150)
     assert not pool.place("ap1 1.0")
