@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from .cells import CellContext, evaluate, text, value_text
 from .formats import ads_form, attribute_list, bare_json, custom_layout, parse_expression, whole_ads
+from .gpu_table import CONSTRAINT as GPU_CONSTRAINT
+from .gpu_table import gpu_table
 from .job_selection import satisfies
 from .layout import Column, Layout, layout_lines, with_appended
 from .options import Arguments, NotHere, UsageError, command_table, last_number, parse, with_width
@@ -50,13 +52,15 @@ def parse_arguments(argv: Sequence[str]) -> StatusQuery:
     is_compact = arguments.last_name("compact", "nocompact", "slots") == "compact"
     if is_compact and VIEWS[view].kind != "Machine":
         raise UsageError(f"poolbook status: -compact shows slots and cannot be combined with -{view}")
-    if is_compact and view not in ("slots", "avail"):
+    if is_compact and view not in ("slots", "avail", "gpus"):
         raise UsageError(f"poolbook status: -compact has no columns for -{view}: use one of them")
     constraints = arguments.values("constraint")
     # With -totals, count the slots that -compact would show, without combining them by machine.
-    constraints += [COMPACT_CONSTRAINT] if is_compact else []
+    has_gpu_table = is_compact and view == "gpus"
+    constraints += [GPU_CONSTRAINT if has_gpu_table else COMPACT_CONSTRAINT] if is_compact else []
     form = print_format(arguments, cut=False)
-    where = [own.where for own in (own_table("status", view), form) if own is not None and own.where is not None]
+    tables = (None if has_gpu_table else own_table("status", view), form)
+    where = [own.where for own in tables if own is not None and own.where is not None]
     layout = custom_layout(arguments) if form is None else form.layout
     more_columns = _appended_columns(arguments, is_compact)
     if more_columns and form is not None:
@@ -123,6 +127,8 @@ def render(ads: Iterable[ClassAd], query: StatusQuery, display: CellContext) -> 
     elif query.form is not None:
         is_bare = bare_json(query.arguments)
         yield from whole_ads(query.form, selected_ads, attribute_list(query.arguments), bare=is_bare, gap="\n")
+    elif query.compact and query.view == "gpus":
+        yield from gpu_table(selected_ads, with_width(COMMAND, query.arguments, display))
     elif query.compact:
         yield from compact_table(selected_ads, with_width(COMMAND, query.arguments, display))
         if selected_ads:

@@ -282,7 +282,8 @@ class MachineTotals:
         """Add another slot of the machine to the line."""
         self.slots += other.slots
         self.free_cpus += other.free_cpus
-        self.free_gb += other.free_gb
+        # HTCondor adds another partitionable slot's largest dynamic slot instead of its free memory.
+        self.free_gb += (other.largest or 0) if has_flag(other.first, "PartitionableSlot") else other.free_gb
         self.starts += other.starts
         sizes = [size for size in (self.largest, other.largest) if size is not None]
         self.largest = max(sizes, default=None)

@@ -117,7 +117,7 @@ def print_utilization(
 
 
 def usage_ad(index: int, uuid: str, usage: Usage) -> str:
-    """Return a GPU's use as an ad for the slots that use this GPU."""
+    """Return a GPU's usage as an ad for the slots that use this GPU."""
     names = (f"CUDA{index}", gpu_id(uuid, is_short=True), gpu_id(uuid))
     constraint = " || ".join(f'StringListMember("{name}", AssignedGPUs)' for name in names[: 3 if uuid else 1])
     return (

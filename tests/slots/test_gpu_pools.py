@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import re
 
+from poolbook.adapters.condor_tools import status
 from poolbook.adapters.machine.job_variables import JobVariables
-from poolbook.domain.classad import Context, parse, unparse
+from poolbook.domain.classad import ClassAd, Context, parse, unparse
 from poolbook.domain.events import SlotCreated
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.world import Launch
@@ -16,6 +17,7 @@ from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
 from ..together import together
+from ..tools.captures import printed, surroundings_at
 from .gpu_pools import JOBS, GpuPool, gpu_pool, recorded_ads
 from .machines import configuration
 from .test_offers import CATALOGS
@@ -129,3 +131,26 @@ SET_IN_THE_QUEUE = {
     *("LastRejMatchTime", "NumCkpts_RAW", "Owner", "QDate", "ServerTime", "TotalSubmitProcs", "User"),
 }
 """Attributes that the schedd adds or changes."""
+
+
+STATUS_COMMANDS = [
+    (pool.name, time, command)
+    for pool in POOLS
+    for time, commands in pool.status.items()
+    for command in commands
+    if command.startswith("condor_status") and "-long" not in command
+]
+
+
+@together("pool, time, command", STATUS_COMMANDS)
+def test_status_prints_the_slots_of_a_gpu_as_condor_status_does(pool: str, time: str, command: str) -> None:
+    outputs = gpu_pool(pool).status[time]
+    ads = [ClassAd.from_old(text) for text in outputs["condor_status -long"].split("\n\n") if text.strip()]
+    query = status.parse_arguments(command.split()[1:])
+    assert printed(status.render(ads, query, surroundings_at())).strip("\n") == outputs[command].strip("\n")
+
+
+def test_there_are_recordings_of_all_forms_of_status() -> None:
+    assert {command for _, _, command in STATUS_COMMANDS} == {
+        f"condor_status{options}" for options in ("", " -compact", " -gpus", " -gpus -compact", " -gpus -wide")
+    }

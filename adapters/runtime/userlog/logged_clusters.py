@@ -14,6 +14,7 @@ from attrs import define, field, frozen
 
 from ....domain.classad import ERROR, UNDEFINED, EvaluationError, parse, unparse
 from ....domain.classad.tree import Literal
+from ....domain.classad.unparse import unparse_old
 from ....domain.events import Ad, ClusterSubmitted, JobExited, Procs
 from ....domain.state.caches import ad_from_attributes
 from ....domain.state.job_ad import failed_to_start, parse_int, unquoted
@@ -234,7 +235,7 @@ def available_devices(place: Place) -> dict[str, str]:
             prefix = f"{resource}_"
             described = {name: text for name, text in place.ad.items() if name.startswith(prefix) and text[0] == "["}
             devices |= {f"Available{resource}": available, **described}
-    return {name: unparse(parse(text)) for name, text in devices.items()}
+    return {name: unparse_old(parse(text)) for name, text in devices.items()}
 
 
 def changed_place(old_place: Place, changes: Ad) -> Place:
