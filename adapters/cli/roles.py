@@ -92,8 +92,6 @@ def _serve_manager(arguments: Arguments, url: str) -> int:
         closing(open_server(SERVE, arguments, separate=separate)) as server,
         closing(_services(service, server, arguments, broker)) as services,
     ):
-        if server.engine.state.settings.get("DEFRAG_NAME"):
-            server.warn("warning: DEFRAG is in DAEMON_LIST, but a manager does not drain machines with separate logs")
         server.connect(services.start())
         server.start_serving()
         where = f"the manager of the pool {server.engine.state.name} in {safe_url(url)} at {services.url}"

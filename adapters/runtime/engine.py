@@ -103,9 +103,10 @@ class Engine(LogWriter):
         has_machines = acts_as(self.state, ExecutionPoint)  # a manager's machines are copies
         machines = self.state.machines.values() if has_machines else ()
         clients = [machine.backfill for machine in machines if machine.backfill is not None]
-        remote = [self.state.slots[name] for name in self.state.remote_runs.values()]
+        remote = {key: self.state.slots[name] for key, name in self.state.remote_runs.items()}
+        remote = {key: slot for key, slot in remote.items() if slot.activation and not slot.activation.deferred}
         came = self.world.recover(
-            [*map(self._launch, living), *map(self._remote_launch, remote), *map(self._client, clients)]
+            [*map(self._launch, living), *map(self._remote_launch, remote.values()), *map(self._client, clients)]
         )
         for client in clients:
             if client.last_signalled:
@@ -119,8 +120,8 @@ class Engine(LogWriter):
                 self.world.signal(activation.key, "suspend")
             else:  # it may have been continued while no pool was running
                 self.world.signal(activation.key, "continue")
-        for key, name in self.state.remote_runs.items():
-            self.world.signal(key, how_to_resume_remote(self.state.slots[name]))
+        for key, slot in remote.items():
+            self.world.signal(key, how_to_resume_remote(slot))
         for slot in self.state.slots.values() if has_machines else ():
             if slot.state_activity == BENCHMARKING:
                 self.world.benchmark(slot.name)

@@ -25,8 +25,7 @@ from ..schedd.local_jobs import next_evaluation
 from ..schedd.policy_times import PolicyPasses
 from ..schedd.sleeping_jobs import SleepingJobs
 from ..startd.evaluation_schedule import EvaluationSchedule
-from ..state.peers import EXECUTION_POINT
-from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State, acts_as
+from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, Queue, State, acts_as
 from .timers import next_timer
 
 
@@ -72,12 +71,13 @@ def next_deadline(moment: Moment[Any]) -> int | None:
     deadlines = [next_timer(state)]
     if acts_as(state, AccessPoint):
         deadlines += [agendas.get(EndedJobsAgenda).next_due(), agendas.get(PolicyPasses).next_due()]
-        deadlines.append(_update_sleeping_jobs(moment).next_due())
         deadlines += [next_evaluation(state, now)] if moment.matching else []
+    if acts_as(state, AccessPoint) or acts_as(state, Manager):
+        deadlines.append(_update_sleeping_jobs(moment).next_due())
     if acts_as(state, ExecutionPoint):
         deadlines.append(agendas.get(EvaluationSchedule).next_evaluation(moment))
     if acts_as(state, Manager) and moment.matching:
-        deadlines += [agendas.get(CycleSchedules).next_due(state, now), _next_poll(state)]
+        deadlines += [agendas.get(CycleSchedules).next_due(state, now), next_poll(state)]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
@@ -129,7 +129,7 @@ def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Ite
         yield s.EvaluatePolicies("", machines)
     if not moment.matching or not state.name:
         return
-    if holds_jobs:
+    if holds_jobs or acts_as(state, Manager):
         _update_sleeping_jobs(moment)
     if acts_as(state, Manager):
         if _poll_is_due(state, now):
@@ -176,7 +176,7 @@ def is_busy(moment: Moment[State]) -> bool:
     return moment.matching and (waits_for_cycle(moment) or state.agendas.get(SleepingJobs).next_due() is not None)
 
 
-def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
+def _update_sleeping_jobs(moment: Moment[Queue]) -> SleepingJobs:
     """Update and return the jobs that cannot be matched yet, and report them to the negotiators in the same state."""
     state = moment.state
     sleeping, cycles = state.agendas.get(SleepingJobs), state.agendas.get(CycleSchedules)
@@ -188,13 +188,8 @@ def _update_sleeping_jobs(moment: Moment[AccessPoint]) -> SleepingJobs:
     return sleeping
 
 
-def _next_poll(state: Manager) -> int | None:
-    """Return when the machines are next polled for defragmentation. Those of roles with separate logs are not."""
-    return next_poll(state) if EXECUTION_POINT in state.roles else None
-
-
 def _poll_is_due(state: Manager, now: int) -> bool:
-    poll = _next_poll(state)
+    poll = next_poll(state)
     return poll is not None and poll <= now
 
 

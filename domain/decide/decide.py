@@ -6,13 +6,14 @@ from datetime import UTC, tzinfo
 from functools import cache
 from typing import Any, Final
 
-from ..decision.draft import Draft, Tables
-from ..events import BackfillExited, Event, JobSignalled, SlotEvent
+from ..decision.draft import Draft, Refusal, Tables
+from ..events import BackfillExited, Event, JobSignalled, SlotEvent, StarterSignalled
 from ..ports import stimuli as s
 from ..ports.fabric import Fabric
 from ..ports.run_reports import RUN_REPORTS, RunReport
 from ..ports.sensor_readings import Sense, no_readings
 from ..state.caches import Caches
+from ..state.peers import ACCESS_POINT, MANAGER
 from ..state.state import AccessPoint, ExecutionPoint, LogState, State, acts_as
 from .delivery import SLOT_MESSAGES, InOneLog
 from .rules import Rules
@@ -48,6 +49,7 @@ _RULES: Final = Rules(
         s.ClaimMatches: "schedd.claims.start_idle_jobs",
         s.FireTimers: "decide.timers.fire_timers",
         s.Transferred: "schedd.job_processes.log_transfer",
+        s.ActivationDue: "schedd.deferred_starts.log_deferral",
         s.ActivationStarted: "schedd.job_processes.log_start",
         s.ActivationMeasured: "schedd.job_processes.log_measurement",
         s.ActivationChirped: "schedd.job_processes.log_chirp",
@@ -101,6 +103,8 @@ def decide(
         fabric = _IN_ONE_LOG if len(state.roles) != 1 else _separate()
     draft: Draft[Any] = Draft(state, stimulus.id, now, tables, sense, zone, caches, user, fabric)
     rule = (_REMOTE_RULES if _is_remote_report(state, stimulus) else _RULES)[type(stimulus)]
+    if isinstance(stimulus, s.Command):
+        _check_role(state, stimulus)
     rule(draft, *(() if type(stimulus) in _WITHOUT_STIMULUS else (stimulus,)))
     complete_decision(draft)
     fabric.conclude(draft)
@@ -109,6 +113,25 @@ def decide(
 
         agenda.update_after_decision(draft, stimulus)
     return draft.events
+
+
+_COMMANDED: Final = {
+    "schedd": (ACCESS_POINT, "jobs", "an access point"),
+    "negotiator": (MANAGER, "priorities", "the manager"),
+}
+"""By package: the role that decides its commands, what they are about, and the role's name in messages. Commands about
+machines and slots are decided everywhere, and sent to their execution points."""
+
+
+def _check_role(state: LogState, command: s.Command) -> None:
+    """Check that a command belongs to a role of the log.
+
+    :raises Refusal: if another role has to decide it
+    """
+    role, subject, name = _COMMANDED.get(_RULES.names[type(command)].partition(".")[0], ("", "", ""))
+    if role and role not in state.roles:
+        (own,) = state.roles
+        raise Refusal(f"the log of the role {own} has no {subject}: use the log of {name}")
 
 
 def _is_remote_report(state: LogState, stimulus: s.Stimulus) -> bool:
@@ -147,6 +170,10 @@ def complete_decision(draft: Draft[Any]) -> None:
     if acts_as(state, ExecutionPoint) and any(isinstance(event, slot_kinds) for event in draft.events):
         from ..startd import periodic_evaluation, shutdown
 
+        if any(isinstance(event, StarterSignalled) for event in draft.events):
+            from ..startd import remote_runs
+
+            remote_runs.end_signalled_runs(draft)
         shutdown.finish_drains_and_shutdowns(draft)
         periodic_evaluation.publish_changed_slots(draft)
 

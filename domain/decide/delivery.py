@@ -47,8 +47,9 @@ RECEIVERS: Final[dict[type[LogState], dict[type[Any], str]]] = {
         m.ShowHost: "startd.machines.show_host",
         m.CheckSensors: "startd.updates.has_sensor_readings",
         m.PublishReadings: "startd.updates.publish_for_cycle",
-        m.BeginDrain: "startd.draining.drain_to_defragment",
-        m.EndDrain: "startd.draining.cancel_to_defragment",
+        m.BeginDrain: "startd.draining.begin_drain",
+        m.EndDrain: "startd.draining.end_drain",
+        m.BeginShutdown: "startd.shutdown.begin_shutdown",
     },
     Manager: {
         m.ShowAutoclusters: "decide.delivery.show_autoclusters",

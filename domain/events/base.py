@@ -21,7 +21,7 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "sent", "followed", "rejected",
     # slots
     "not_owner", "is_owner", "start_false", "run_benchmarks", "first_benchmarks", "benchmarks_done", "carved",
-    "merged", "matched", "claimed", "match_timeout", "match_void", "activated", "local", "job_ended",
+    "merged", "matched", "claimed", "match_timeout", "match_void", "jobs_limit", "activated", "local", "job_ended",
     "no_more_jobs", "worklife", "vacate_command", "retirement_over", "suspend", "continue", "preempt", "kill",
     "better_match", "retired_before", "better_match_gone", "better_match_refused", "better_match_taken",
     "claim_failed", "released", "deactivated", "unheard", "heard", "lease_over", "drain_command", "draining",

@@ -43,6 +43,14 @@ class PeerRejected(PeerEvent, frozen=True):
     reason: str  #: why
 
 
+@event("peer.commanded")
+class PeerCommanded(PeerEvent, frozen=True):
+    """The manager sent an execution point a command about its machine or one of its slots."""
+
+    command: str  #: its kind: BeginDrain, EndDrain, BeginShutdown, VacateClaim or PauseJob
+    fields: str  #: its fields as JSON
+
+
 @event("claim.requested")
 class ClaimRequested(SlotEvent, frozen=True):
     """The access point requested the slot of an execution point with a separate log, for a matched job."""
@@ -54,6 +62,7 @@ class ClaimRequested(SlotEvent, frozen=True):
     preempts: tuple[str, ...] = ()  #: the dynamic slots to preempt for the claim
     limits: str = ""  #: the concurrency limits of the match
     negotiator: str = ""  #: the negotiator that made the match, if there are several (empty: NEGOTIATOR)
+    reason: str = ""  #: why the match preempts the slot's current claim: rank or priority (empty: the slot has none)
 
 
 @event("claim.granted")

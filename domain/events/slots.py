@@ -231,6 +231,16 @@ class ClaimActivated(SlotEvent, frozen=True):
     ad: Ad  #: the job's ad
     vacate: int  #: the MachineMaxVacateTime that applies to the job, in microseconds
     key: str = ""  #: the run's key at its access point (empty: the access point itself runs the job's processes)
+    deferred: int = 0  #: when its processes should start, in microseconds, if deferred (0: immediately)
+
+
+@event("claim.job_edited")
+class ClaimJobEdited(SlotEvent, frozen=True):
+    """The access point of the external job on the slot changed the job's ad."""
+
+    claim: str  #: the claim's id
+    job: str  #: the job's id at its access point
+    changes: Ad  #: the new values
 
 
 @event("claim.deactivated")
@@ -261,7 +271,7 @@ class RunReported(SlotEvent, frozen=True):
     claim: str  #: the id of the claim on which they were started
     job: str  #: the job's id at its access point
     key: str  #: the run's key at its access point, as in `ClaimActivated`
-    report: str  #: its kind: ActivationStarted, -Measured, -Chirped or -Ended, or Transferred
+    report: str  #: its kind: ActivationDue, -Started, -Measured, -Chirped or -Ended, or Transferred
     fields: str  #: the report as JSON, without the key and without fields that have their default value
 
 

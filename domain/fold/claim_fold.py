@@ -44,7 +44,7 @@ def _fold_cycle_held(state: AccessPoint, event: e.CycleHeld) -> None:
     for number, match in enumerate(event.matches):
         job = JobId.parse(match.job)
         clear_rejections(state, job)
-        pending = PendingMatch((state.position, number), match.limits, match.preempts, event.negotiator)
+        pending = PendingMatch((state.position, number), match.limits, match.preempts, event.negotiator, match.reason)
         state.matches.setdefault(match.slot, {})[job] = pending
         state.assigned_slots[job] = match.slot
     rejections = state.rejections

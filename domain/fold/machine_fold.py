@@ -222,6 +222,7 @@ FOLDS: dict[type[e.Event], Callable[[Slots, Any], None]] = {
     e.ClaimFlagged: _fold_claim_flagged,
     e.ClaimEnded: fold_claim_ended,
     e.ClaimActivated: _fold_claim_activated,
+    e.ClaimJobEdited: _claim_fold(e.ClaimJobEdited),
     e.ClaimDeactivated: _claim_fold(e.ClaimDeactivated),
     e.JobActivated: fold_job_activated,
     e.JobExited: fold_job_exited,

@@ -7,7 +7,17 @@ from typing import Any
 
 from .. import events as e
 from ..names import JobId
-from ..state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, FollowedPeer, Outbox, role_of
+from ..state.peers import (
+    ACCESS_POINT,
+    EXECUTION_POINT,
+    FULL,
+    JOBS_PER_ACCESS_POINT,
+    MANAGER,
+    FollowedPeer,
+    Outbox,
+    role_of,
+)
+from ..state.records import RUNS
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager
 from .claim_fold import unassign_slot
 from .matches import end_match
@@ -52,6 +62,7 @@ ANY_ROLE: dict[type[e.Event], Callable[[LogState, Any], None]] = {
     e.Sent: _fold_sent,
     e.Followed: _fold_followed,
     e.PeerRejected: _fold_peer_rejected,
+    e.PeerCommanded: lambda state, event: None,
 }
 
 
@@ -138,9 +149,17 @@ def _fold_end_of_match(state: Manager, event: e.MatchTaken | e.MatchVoided) -> N
     if EXECUTION_POINT not in state.roles:
         state.slot_changes.append(event.slot)
         state.slot_change_position = state.position
+    if event.cause == FULL:
+        state.peers.full.add(JobId.parse(event.job).cluster // JOBS_PER_ACCESS_POINT)
+
+
+def _fold_jobs_transitioned(state: Manager, event: e.JobsTransitioned) -> None:
+    if state.peers.full and event.source in RUNS:
+        state.peers.full.discard(event.cluster // JOBS_PER_ACCESS_POINT)
 
 
 AT_MANAGER: dict[type[e.Event], Callable[[Manager, Any], None]] = {
     e.MatchTaken: _fold_match_taken,
     e.MatchVoided: _fold_end_of_match,
+    e.JobsTransitioned: _fold_jobs_transitioned,
 }

@@ -11,7 +11,7 @@ from .. import events as e
 from ..names import JobId
 from ..state.job_ad import fold_job
 from ..state.job_procs import job_procs
-from ..state.records import MEASUREMENT, START, Claim, Starter, report_name
+from ..state.records import DUE, MEASUREMENT, START, Claim, Starter, report_name
 from ..state.state import ExecutionPoint, acts_as
 from . import machine_fold as slots
 
@@ -125,6 +125,8 @@ def _fold_run_reported(state: ExecutionPoint, event: e.RunReported) -> None:
         starter.measured = event.at, *sizes
         cpu = fields["user_cpu"], fields["system_cpu"]
         _update_ad(starter, e.JobMeasured(*header, *sizes, *cpu, fields.get("usage", {})))
+    elif event.report == DUE:
+        starter.deferred = 0
     else:
         starter.reports[report_name(event.report, fields.get("way", ""))] = event.stimulus
     if event.report == START:

@@ -5,7 +5,7 @@ The jobs are grouped by autocluster (``idle_jobs``), so that neither matching no
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from itertools import chain
 
 import numpy as np
@@ -26,6 +26,7 @@ from ..requests.idle_jobs import (
 )
 from ..state.caches import Caches, ad_from_attributes
 from ..state.cluster import IDLE, Cluster
+from ..state.peers import JOBS_PER_ACCESS_POINT
 from ..state.state import Manager
 
 Request = tuple[Cluster, int, int]
@@ -69,6 +70,13 @@ class IdleJobRequests:
                 for proc in self._idle(cluster).tolist():
                     if not truth_of(constraint, ad_from_attributes(cluster.attributes(proc)), None, context):
                         self.record_match(cluster, proc)
+
+    def exclude_access_points(self, numbers: Collection[int]) -> None:
+        """Exclude the jobs of access points that run as many jobs as they may."""
+        for cluster in self.state.clusters.values() if numbers else ():
+            if cluster.id // JOBS_PER_ACCESS_POINT in numbers and not cluster.is_local:
+                for proc in self._idle(cluster).tolist():
+                    self.record_match(cluster, proc)
 
     def record_match(self, cluster: Cluster, proc: int) -> None:
         self.matched_procs.setdefault(cluster.id, set()).add(proc)

@@ -95,6 +95,7 @@ class NegotiationCycle:
         pool = public_ads_of(state, self.caches, self.now, self.context, names, self.advertise)
         self.matchmaker = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
         self.requests = IdleJobRequests(state, autoclusters, self.caches)
+        self.requests.exclude_access_points(state.peers.full)
         if self.rules.job_constraint is not None:
             self.requests.exclude_jobs(self.rules.job_constraint, self.context)
         self.total_cores, self.lightest_match = self.matchmaker.weigh_slots()

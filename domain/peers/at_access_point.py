@@ -14,17 +14,19 @@ from ..names import JobId
 from ..ports import stimuli as s
 from ..ports.messages import JobPaused
 from ..ports.run_reports import decode_report
+from ..requests.idle_jobs import remaining_starts
 from ..schedd.claims import job_paused
 from ..state.job_ad import vacate_reason
-from ..state.peers import peer_of_slot
+from ..state.peers import FULL, peer_of_slot
 from ..state.records import Activation
 from ..state.state import State
-from ..state_machines.hold_codes import StopReason
+from ..state_machines.hold_codes import EVICTION_REASONS, StopReason
 from ..state_machines.slot_rows import INITIAL_PAIR
 from . import elsewhere
 from .following import reject
 
 _RULES: Final = Rules({
+    s.ActivationDue: "schedd.deferred_starts.log_deferral",
     s.ActivationStarted: "schedd.job_processes.log_start",
     s.ActivationMeasured: "schedd.job_processes.log_measurement",
     s.ActivationChirped: "schedd.job_processes.log_chirp",
@@ -34,14 +36,18 @@ _RULES: Final = Rules({
 
 
 def accept_matches(draft: Draft[State], stimulus: s.Follow, position: int, event: e.CycleHeld) -> None:
-    """Record the matches of jobs that still need a slot; the others are void."""
+    """Record the matches of jobs that still need a slot and may start; the others are void."""
     idle = [match for match in event.matches if _waits_for_slot(draft.state, JobId.parse(match.job))]
+    room = remaining_starts(draft.state)
+    extra = [match for place, match in enumerate(idle) if place >= room]
+    idle = idle[: len(idle) - len(extra)]
     known = [each for each in event.unmatched if JobId.parse(each.job).cluster in draft.state.clusters]
     if idle or known:
         draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, matches=tuple(idle), unmatched=tuple(known)))
     for match in event.matches:
         if match not in idle:
-            draft.emit(e.MatchVoided(*draft.header("match_void"), match.slot, match.job))
+            cause = FULL if match in extra else "match_void"
+            draft.emit(e.MatchVoided(*draft.header(cause), match.slot, match.job))
 
 
 def _waits_for_slot(state: State, job: JobId) -> bool:
@@ -133,10 +139,14 @@ def _run_on(draft: Draft[State], slot: str) -> Activation | None:
 def signal_job(draft: Draft[State], stimulus: s.Follow, position: int, event: e.StarterSignalled) -> None:
     """Record that the execution point ends the job, and why, unless this access point has asked for that."""
     run = _run_on(draft, event.slot) if peer_of_slot(event.slot) == stimulus.peer else None
-    if run is not None and not run.stop_signal:
-        vacated = vacate_reason(StopReason(event.code, event.subcode, event.reason)) if event.reason else {}
-        why = draft.header(event.cause)
-        draft.emit(e.JobSignalled(*why, run.cluster, run.proc, event.how, event.until, vacated=vacated))
+    if run is None or run.stop_signal in ("hard", event.how):
+        return
+    starter = draft.state.slots[event.slot].activation if event.slot in draft.state.slots else None
+    cause = event.cause
+    if starter is not None and not (event.reason or cause in EVICTION_REASONS):
+        cause = starter.leave_cause or cause
+    vacated = vacate_reason(StopReason(event.code, event.subcode, event.reason)) if event.reason else {}
+    draft.emit(e.JobSignalled(*draft.header(cause), run.cluster, run.proc, event.how, event.until, vacated=vacated))
 
 
 def decide_report(draft: Draft[State], stimulus: s.Follow, position: int, event: e.RunReported) -> None:

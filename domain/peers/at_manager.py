@@ -11,10 +11,10 @@ from ..decision.draft import Draft
 from ..names import JobId, SlotName
 from ..negotiator.accounting import first_factor
 from ..ports.stimuli import ExecutionPointExpired, Follow
-from ..state.peers import peer_of_slot
+from ..state.peers import JOBS_PER_ACCESS_POINT, peer_of_slot
 from ..state.state import State
 from .following import reject
-from .sent_forms import JOBS_PER_ACCESS_POINT, numbered
+from .sent_forms import numbered
 
 UNHEARD: Final = "unheard"  #: the cause of a match's end if the execution point did not answer
 

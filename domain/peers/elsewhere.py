@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from .. import events as e
 from ..classad import ClassAd
 from ..decide.delivery import receive, receiver_of
-from ..decision.draft import Draft
-from ..names import JobId
+from ..decision.draft import Draft, Refusal
+from ..names import JobId, SlotName
 from ..ports import messages as m
 from ..ports import stimuli as s
+from ..state.peers import EXECUTION_POINT, MANAGER, peer_name
 from ..state.records import Activation, provided_attributes
 from ..state.state import AccessPoint, State, acts_as
 from .outboxes import send_events
@@ -27,11 +30,19 @@ class Separate:
     def deliver(self, sender: Draft[Any], message: m.Message[Any] | s.SlotMessage) -> Any:
         if acts_as(sender.state, receiver_of(message)):
             return receive(sender, message)
+        if isinstance(message, m.MachineCommand) and MANAGER in sender.state.roles:
+            return _command_peer(sender, message)
         return ELSEWHERE[type(message)](sender, message)
 
     def conclude(self, sender: Draft[Any]) -> None:
         """Add the decision's events to the outboxes of the peers that they concern."""
         send_events(sender)
+
+
+def _show_slot(draft: Draft[State], message: m.ShowSlot) -> m.SlotSeen | None:
+    """Return a claimed slot. The slot from which it was carved is not shown, but follows from its name."""
+    seen: m.SlotSeen | None = receive(draft, message)
+    return seen and seen._replace(parent=str(SlotName.parse(message.slot).parent) if seen.kind == "dynamic" else "")
 
 
 def _show_ad(draft: Draft[State], message: m.ShowAd) -> ClassAd:
@@ -46,7 +57,7 @@ def _request_claim(draft: Draft[AccessPoint], request: s.RequestClaim) -> str:
     draft.emit(
         e.ClaimRequested(
             *draft.header("claimed"), request.slot, claim, request.submitter, request.job, request.ad,
-            request.preempts, request.limits or "", request.negotiator or "",
+            request.preempts, request.limits or "", request.negotiator or "", request.reason,
         )
     )  # fmt: skip
     return ""  # it waits for the answer
@@ -98,12 +109,12 @@ def release_claim(draft: Draft[State], message: s.ReleaseClaim) -> None:
     end_claim(draft, slot.name, message.cause)
 
 
-def command(draft: Draft[State], slot: str, name: str) -> bool:
+def command(draft: Draft[State], slot: str, name: str, cause: str = "released") -> bool:
     """Send the execution point a command about a claimed slot. Return False if the slot is not claimed."""
     known = draft.state.slots.get(slot)
     if known is None or known.claim is None:
         return False
-    draft.emit(e.ClaimCommanded(*draft.header("released"), slot, known.claim.id, name))
+    draft.emit(e.ClaimCommanded(*draft.header(cause), slot, known.claim.id, name))
     return True
 
 
@@ -153,8 +164,24 @@ def give_up(draft: Draft[State], slots: tuple[str, ...], cause: str) -> None:
                 end_lost_run(draft, run)
 
 
+def _command_peer(draft: Draft[State], command: m.MachineCommand) -> bool:
+    """Send a command of the manager to the execution point.
+
+    :raises Refusal: if the execution point does not answer
+    """
+    from ..startd.public_ad import why_not_reached
+
+    name = SlotName.parse(command.slot).machine if isinstance(command, m.VacateClaim | m.PauseJob) else command.machine
+    if objection := why_not_reached(draft.state.machines[name]):
+        raise Refusal(objection)
+    why = draft.header(getattr(command, "cause", "sent"))
+    fields = msgspec.json.encode(command).decode()
+    draft.emit(e.PeerCommanded(*why, peer_name(EXECUTION_POINT, name), type(command).__name__, fields))
+    return True
+
+
 def _vacate(draft: Draft[State], message: m.VacateClaim) -> bool:
-    return command(draft, message.slot, "vacate_fast" if message.fast else "vacate")
+    return command(draft, message.slot, "vacate_fast" if message.fast else "vacate", message.cause)
 
 
 def _pause(draft: Draft[State], message: m.PauseJob) -> bool:
@@ -173,7 +200,7 @@ def _cause_of_end(draft: Draft[AccessPoint], message: m.EndJob) -> str:
 
 ELSEWHERE: Final[dict[type[Any], Callable[[Draft[Any], Any], Any]]] = {
     # From an access point to an execution point
-    m.ShowSlot: receive,
+    m.ShowSlot: _show_slot,
     m.ShowAd: _show_ad,
     m.ShowHost: receive,
     m.DropMatch: _drop_match,

@@ -27,6 +27,7 @@ RULES: Final[Mapping[tuple[str, str], Rules]] = {
         e.ClaimCommanded: "peers.at_execution_point.obey_command",
         e.JobActivated: "peers.at_execution_point.activate_claim",
         e.JobSignalled: "peers.at_execution_point.deactivate_claim",
+        e.JobsEdited: "peers.at_execution_point.edit_job",
     }),
     (EXECUTION_POINT, ACCESS_POINT): Rules({
         e.ClaimGranted: "peers.at_access_point.accept_grant",
@@ -40,7 +41,10 @@ RULES: Final[Mapping[tuple[str, str], Rules]] = {
         e.RunReported: "peers.at_access_point.decide_report",
     }),
     (MANAGER, ACCESS_POINT): Rules({e.CycleHeld: "peers.at_access_point.accept_matches"}),
-    (MANAGER, EXECUTION_POINT): Rules({e.MatchNotified: "peers.at_execution_point.notify_match"}),
+    (MANAGER, EXECUTION_POINT): Rules({
+        e.MatchNotified: "peers.at_execution_point.notify_match",
+        e.PeerCommanded: "peers.at_execution_point.obey_manager",
+    }),
     (EXECUTION_POINT, MANAGER): Rules(
         dict.fromkeys(FORMS[EXECUTION_POINT, MANAGER], "peers.at_manager.copy_slot_event")
     ),

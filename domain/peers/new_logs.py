@@ -7,10 +7,9 @@ from typing import Any
 from .. import events as e
 from ..decision.draft import Draft
 from ..startd.vacating import kill_claim
-from ..state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
+from ..state.peers import ACCESS_POINT, EXECUTION_POINT, JOBS_PER_ACCESS_POINT, MANAGER, peer_of_slot, role_of
 from ..state_machines import LEFT
 from . import elsewhere
-from .sent_forms import JOBS_PER_ACCESS_POINT
 
 
 def forget(draft: Draft[Any], peer: str, role: str) -> None:

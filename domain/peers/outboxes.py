@@ -46,22 +46,32 @@ def _receivers(state: LogState, role: str, event: e.Event) -> Iterator[str]:
             yield from (peer for peer in state.peers.followed if role_of(peer) == ACCESS_POINT)
         elif isinstance(event, e.MatchNotified):
             yield peer_of_slot(event.slot)
+        elif isinstance(event, e.PeerCommanded):
+            yield event.peer
         return
     yield MANAGER
     if role == ACCESS_POINT:
         if isinstance(event, e.SlotEvent | e.JobActivated):
             if "@" in event.slot and not event.slot.startswith("local@"):
                 yield peer_of_slot(event.slot)
-        elif isinstance(event, e.JobSignalled) and isinstance(state, AccessPoint):
-            run = state.by_job.get((event.cluster, event.proc))
-            if run is not None and not state.clusters[run.cluster].is_local:
-                yield peer_of_slot(run.slot)
+        elif isinstance(event, e.JobSignalled | e.JobsEdited) and isinstance(state, AccessPoint):
+            yield from _execution_points(state, event)
     elif isinstance(event, e.ClaimGranted | e.ClaimRejected):
         yield event.holder
     elif isinstance(event, e.SlotEvent):
         holders = state.peers.shown.get(event.slot, {})
         claim = getattr(event, "claim", "")
         yield from dict.fromkeys(holder for id, holder in holders.items() if not claim or id == claim)
+
+
+def _execution_points(state: AccessPoint, event: e.JobSignalled | e.JobsEdited) -> Iterator[str]:
+    """Yield the execution points on which the jobs of an event run."""
+    ranges = ((event.proc, event.proc),) if isinstance(event, e.JobSignalled) else event.procs
+    for first, last in ranges:
+        runs = [
+            state.by_job[event.cluster, proc] for proc in state.running_procs(event.cluster, range(first, last + 1))
+        ]
+        yield from dict.fromkeys(peer_of_slot(run.slot) for run in runs if state.runs_elsewhere(run))
 
 
 def _grant_claims(draft: Draft[ExecutionPoint]) -> None:

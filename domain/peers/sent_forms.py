@@ -17,10 +17,8 @@ from ..events.base import TOPICS
 from ..fold import machine_fold
 from ..names import JobId
 from ..state.job_ad import EXPIRATION
-from ..state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER
+from ..state.peers import ACCESS_POINT, EXECUTION_POINT, JOBS_PER_ACCESS_POINT, MANAGER
 
-JOBS_PER_ACCESS_POINT: Final = 1_000_000_000
-"""In the manager's log, this number times the access point's number is added to its cluster numbers."""
 Form = Callable[[Any, int], e.Event | None]
 """Returns the form of an event for a peer with a number, or None if the event does not concern the peer."""
 
@@ -41,6 +39,15 @@ def _own_number(job: str, number: int) -> str | None:
 def _unchanged(event: e.Event, number: int) -> e.Event:
     # Evidence is in the sender's log, at a position that means nothing in the receiver's.
     return replace(event, evidence=0) if getattr(event, "evidence", 0) else event
+
+
+def _of_edit(event: e.JobsEdited, number: int) -> e.Event:
+    return e.JobsEdited(event.at, event.cause, event.stimulus, event.cluster, event.procs, event.changes)
+
+
+def _of_signal(event: e.JobSignalled, number: int) -> e.Event | None:
+    """Return the signal, unless it was copied from the execution point."""
+    return None if event.until else _unchanged(event, number)
 
 
 def _of_running(event: e.JobActivated, number: int) -> e.Event:
@@ -98,21 +105,23 @@ FORMS: Final[Mapping[tuple[str, str], Mapping[type[e.Event], Form]]] = {
     (ACCESS_POINT, MANAGER): {
         **dict.fromkeys(
             (
-                e.ClusterSubmitted, e.JobsMaterialized, e.FactoryTransitioned, e.JobsTransitioned, e.JobsEdited,
-                e.JobsDeferred, e.MatchVoided,
+                e.ClusterSubmitted, e.JobsMaterialized, e.FactoryTransitioned, e.JobsTransitioned, e.JobsDeferred,
+                e.MatchVoided,
             ),
             _unchanged,
         ),
+        e.JobsEdited: _of_edit,
         e.JobActivated: _of_running,
         e.JobExited: _of_exit,
         e.JobCooledDown: _of_end_of_cool_down,
     },
-    (ACCESS_POINT, EXECUTION_POINT): dict.fromkeys(
-        (e.ClaimRequested, e.ClaimCommanded, e.JobActivated, e.JobSignalled),
-        _unchanged,
-    ),
+    (ACCESS_POINT, EXECUTION_POINT): {
+        **dict.fromkeys((e.ClaimRequested, e.ClaimCommanded, e.JobActivated), _unchanged),
+        e.JobSignalled: _of_signal,
+        e.JobsEdited: _of_edit,
+    },
     (MANAGER, ACCESS_POINT): {e.CycleHeld: _of_cycle},
-    (MANAGER, EXECUTION_POINT): {e.MatchNotified: _unchanged},
+    (MANAGER, EXECUTION_POINT): dict.fromkeys((e.MatchNotified, e.PeerCommanded), _unchanged),
 }  # fmt: skip
 """The events that a role sends to another role, each with its form, by the roles of the sender and the receiver."""
 

@@ -25,11 +25,12 @@ from ..events import (
     JobsTransitioned,
     MachineEvent,
     MailDue,
+    RunReported,
     SlotEvent,
     SlotTransitioned,
     StarterSignalled,
 )
-from ..state.records import Activation, Slot
+from ..state.records import DUE, Activation, Slot
 from ..state.slot_fold import SUSPENDED
 from ..state.state import ExecutionPoint, State, acts_as
 from .world import How
@@ -110,7 +111,13 @@ def _slot_effects(state: State, position: int, event: SlotEvent) -> Iterator[Eff
             for key in _remote_run(state, position, event):
                 yield Signal(key, "suspend" if event.target == SUSPENDED else "continue")
     elif isinstance(event, ClaimActivated) and event.key:
-        yield Start(str(position))
+        if not event.deferred:
+            yield Start(str(position))
+    elif isinstance(event, RunReported) and event.report == DUE:
+        for key in _remote_run(state, position, event):
+            yield Start(key)
+            if state.slots[event.slot].state_activity == SUSPENDED:
+                yield Signal(key, "suspend")
     elif isinstance(event, StarterSignalled):
         for key in _remote_run(state, position, event):
             yield Signal(key, _how_to_end_remote(event.how, event.signal))
@@ -144,7 +151,7 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
             yield Start(str(position))
     elif isinstance(event, JobDue):
         activation = state.by_job.get((event.cluster, event.proc))
-        if activation is not None:
+        if activation is not None and not state.runs_elsewhere(activation):
             yield Start(activation.key)
     elif isinstance(event, JobSignalled):
         activation = state.by_job.get((event.cluster, event.proc))

@@ -8,7 +8,7 @@ messages that only roles of the same pool send. docs/architecture.md lists sende
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -127,19 +127,32 @@ class PublishReadings(Message[None], frozen=True):
 
 
 class BeginDrain(Message[None], frozen=True):
-    """Drain a machine for defragmentation (``DrainBegan`` explains the fields)."""
+    """Drain a machine (``DrainBegan`` explains the fields)."""
 
     machine: str
     schedule: str
     reason: str
     completion: str
     start: str
+    cause: str = "defrag"
 
 
 class EndDrain(Message[None], frozen=True):
-    """Cancel a machine's drain that was started for defragmentation."""
+    """Cancel a machine's drain."""
 
     machine: str
+    cause: str = "defrag_cancel"
+
+
+class BeginShutdown(Message[None], frozen=True):
+    """Shut a machine's startd down, or make a shutdown faster."""
+
+    machine: str
+    how: str
+
+
+MachineCommand: TypeAlias = BeginDrain | EndDrain | BeginShutdown | VacateClaim | PauseJob
+"""What a manager with a separate log tells an execution point to do."""
 
 
 # To the negotiator

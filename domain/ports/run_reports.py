@@ -9,9 +9,18 @@ import msgspec
 from msgspec.structs import asdict, fields
 
 from ..events import RunReported
-from .stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
+from .stimuli import (
+    ActivationChirped,
+    ActivationDue,
+    ActivationEnded,
+    ActivationMeasured,
+    ActivationStarted,
+    Transferred,
+)
 
-RunReport: TypeAlias = ActivationStarted | ActivationMeasured | ActivationChirped | Transferred | ActivationEnded
+RunReport: TypeAlias = (
+    ActivationDue | ActivationStarted | ActivationMeasured | ActivationChirped | Transferred | ActivationEnded
+)
 RUN_REPORTS: Final[dict[str, type[RunReport]]] = {kind.__name__: kind for kind in get_args(RunReport)}
 
 
@@ -33,3 +42,8 @@ def decode_report(event: RunReported) -> RunReport:
         raise msgspec.DecodeError(f"{event.report} is not a kind of report")
     values = msgspec.json.decode(event.fields, type=dict[str, Any])
     return msgspec.convert(values | {"key": event.key}, kind, strict=True)
+
+
+def ends_run(report: RunReport) -> bool:
+    """Return True if the run is over with a report."""
+    return isinstance(report, ActivationEnded) or (isinstance(report, ActivationDue) and report.missed)

@@ -260,6 +260,7 @@ class RequestClaim(SlotMessage, frozen=True):
     negotiator: str | None = None  #: the negotiator that made the match (None: no match, so the startd determines it)
     cause: str = "claimed"
     may_wait: bool = True  #: whether a preempting claim may wait for the current claim to end
+    reason: str = ""  #: why the match preempts the slot's current claim: rank or priority (empty: the slot has none)
 
 
 class FailClaim(SlotMessage, frozen=True):
@@ -394,6 +395,13 @@ class Transferred(Stimulus, frozen=True):
     urls: ByProtocol = ()  #: transfers by plugins
     number: int = 0  #: the checkpoint's number
     spooled: bool = False  #: whether the files are in the job's spool
+
+
+class ActivationDue(Stimulus, frozen=True):
+    """The deferral time of an external access point's job has come, or was missed."""
+
+    key: str
+    missed: bool = False
 
 
 class ActivationStarted(Stimulus, frozen=True):

@@ -21,6 +21,7 @@ from sortedcontainers import SortedDict, SortedList
 
 from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
+from ..state.peers import ACCESS_POINT
 from ..state.pool_settings import job_limit
 from ..state.state import Manager, Queue
 from .autoclusters import Autoclusters, autoclusters_of
@@ -385,9 +386,10 @@ def remaining_starts(state: Queue) -> float:
     """Return how many more jobs MAX_JOBS_RUNNING allows to start. The number is negative if too many jobs run.
 
     Jobs that run on slots or have a match are counted; local universe jobs are not. Lowering the limit does not end
-    jobs; instead, claims are released when their jobs end. Source: HTCondor's canSpawnShadow (schedd.cpp).
+    jobs; instead, claims are released when their jobs end. An access point with a separate log counts its jobs itself.
+    Source: HTCondor's canSpawnShadow (schedd.cpp).
     """
-    maximum = job_limit(state.settings, "MAX_JOBS_RUNNING")
+    maximum = job_limit(state.settings, "MAX_JOBS_RUNNING") if ACCESS_POINT in state.roles else None
     if maximum is None:
         return inf
     clusters = state.clusters

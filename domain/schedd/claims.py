@@ -24,10 +24,8 @@ from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import hold_reason, vacate_reason
 from ..state.job_limits import job_concurrency_limits
-from ..state.peers import EXECUTION_POINT
 from ..state.records import RUNS, Activation
 from ..state.state import AccessPoint
-from ..state_machines.hold_codes import StopReason
 from .expansion import expand_for_slot
 from .job_deferral import deferred_start, unmatchable_until
 from .local_jobs import start_local_jobs
@@ -46,7 +44,7 @@ def start_idle_jobs(draft: Draft[AccessPoint]) -> None:
             continue
         request = RequestClaim(
             draft.stimulus, name, "", "", cluster.submitter, job_id(number, proc), cluster.attributes(proc),
-            preempts=matched.preempts, limits=matched.limits, negotiator=matched.negotiator,
+            preempts=matched.preempts, limits=matched.limits, negotiator=matched.negotiator, reason=matched.reason,
         )  # fmt: skip
         if claimed := draft.send(request):
             start_on_claim(draft, claimed, cluster, proc)
@@ -79,12 +77,6 @@ def start_on_claim(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc:
         reuse_claim(draft, slot, cluster.id)
 
 
-_NOT_DEFERRED = (
-    "a job with a deferral time (deferral_time, cron_*) can only run in a pool with one log: remove the deferral time, "
-    "or submit the job to a pool that `poolbook serve` runs without a role"
-)
-
-
 def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> bool:
     """Activate a claimed, idle slot for a job; the event starts the job's processes. Hold the job and return False if
     the slot's ad cannot expand the ``$$()`` macros in the job's ad."""
@@ -92,10 +84,6 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
     if expanded is None:
         return False
     attributes, start_time = cluster.requested_value(proc, "JobMachineAttrs"), deferred_start(draft, cluster, proc)
-    if start_time and EXECUTION_POINT not in draft.state.roles:
-        hold = hold_reason(StopReason(0, 0, _NOT_DEFERRED))
-        draft.move_jobs(cluster, ranges([proc]), "hold", "not_expanded", "Idle", hold)
-        return False
     draft.fire("job", "Idle", "activate")
     job, ad = job_id(cluster.id, proc), cluster.attributes(proc)
     draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, attributes, expanded, start_time))

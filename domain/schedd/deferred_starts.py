@@ -7,7 +7,7 @@ from typing import Final
 from ..decision.draft import Draft, ranges
 from ..events import JobDue, JobExecuting, JobExited, JobSignalled
 from ..ports.messages import EndJob, ShowSlot
-from ..ports.stimuli import ActivationEnded
+from ..ports.stimuli import ActivationDue, ActivationEnded
 from ..state.caches import ad_from_attributes
 from ..state.records import Activation
 from ..state.state import AccessPoint
@@ -24,7 +24,18 @@ def start_deferred_job(draft: Draft[AccessPoint], activation: Activation) -> Non
     """Start a job's process at its deferral time. On a suspended slot, the process is suspended immediately."""
     if _has_missed_time(draft, activation):
         _hold_late_job(draft, activation)
-        return
+    else:
+        _start(draft, activation)
+
+
+def log_deferral(draft: Draft[AccessPoint], stimulus: ActivationDue) -> None:
+    """Log that the execution point of a deferred job starts its process, or that the job has missed its time."""
+    activation = draft.state.activations.get(stimulus.key)
+    if activation is not None and activation.deferred:
+        (_hold_late_job if stimulus.missed else _start)(draft, activation)
+
+
+def _start(draft: Draft[AccessPoint], activation: Activation) -> None:
     cluster = draft.state.clusters[activation.cluster]
     draft.emit(JobDue(*draft.header("deferral_over"), activation.cluster, activation.proc))
     visible = None if cluster.is_local else draft.send(ShowSlot(activation.slot))
@@ -63,5 +74,5 @@ def end_signalled_jobs(draft: Draft[AccessPoint]) -> None:
     """End signalled jobs that are still waiting for their deferral time and therefore have no process."""
     for signal in [event for event in draft.events if isinstance(event, JobSignalled)]:
         activation = draft.state.by_job.get((signal.cluster, signal.proc))
-        if activation is not None and activation.deferred:
+        if activation is not None and activation.deferred and not draft.state.runs_elsewhere(activation):
             end_run(draft, ActivationEnded(draft.stimulus, activation.key, draft.now))

@@ -130,9 +130,10 @@ def _coalesce(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, 
     slot = ""
     if cause == "coalesced":
         slot = _claim_slot(draft, parent, draft.state.clusters[job[0]], job[1], negotiator)
+        slot = slot or draft.state.assigned_slots.get(job, "")  # an execution point elsewhere answers later
         cause = cause if slot else "now_unfit"
     draft.emit(ReservationEnded(*draft.header(cause), *job, slot))
-    if slot:
+    if slot in draft.state.claims:
         _start_job(draft, slot, draft.state.clusters[job[0]], job[1])
 
 
@@ -150,11 +151,11 @@ def _obstacle(draft: Draft[AccessPoint], job: tuple[int, int], slots: dict[str, 
 
 def _claim_slot(draft: Draft[AccessPoint], parent: str, cluster: Cluster, proc: int, negotiator: str) -> str:
     """Claim a slot carved from ``parent`` for the job. Return its name; empty if its resources or policy refuse the
-    job."""
-    job = job_ad(cluster, proc)
-    signature = slot_attribute_words(draft.send(ShowAutoclusters()).signature(cluster, proc))
-    if not requirements_met(draft.send(ShowAd(parent, signature)), job, draft.context):
-        return ""
+    job, or if the execution point answers later."""
+    if draft.send(ShowSlot(parent)) is not None:
+        signature = slot_attribute_words(draft.send(ShowAutoclusters()).signature(cluster, proc))
+        if not requirements_met(draft.send(ShowAd(parent, signature)), job_ad(cluster, proc), draft.context):
+            return ""
     withdraw_better_matches(draft, cluster.id, [proc])
     request = RequestClaim(
         draft.stimulus, parent, "", "", cluster.submitter, job_id(cluster.id, proc), cluster.attributes(proc),

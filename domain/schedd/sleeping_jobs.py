@@ -15,7 +15,7 @@ from ..events import Procs
 from ..state.agenda import Agenda
 from ..state.caches import ad_from_attributes
 from ..state.cluster import IDLE, Cluster
-from ..state.state import AccessPoint
+from ..state.state import Queue
 from ..units import SECOND
 from .crontab import ATTRIBUTES, LOWER_ATTRIBUTES
 from .job_deferral import attributes_read_by_time, clauses_false_until, clock_clauses, has_schedule, last_start_second
@@ -40,7 +40,7 @@ class SleepingJobs(Struct):
     _clusters: dict[int, _Sleepers] = field(default_factory=dict)
     _agenda: Agenda[int] = field(default_factory=Agenda)  #: by cluster
 
-    def update(self, moment: Moment[AccessPoint]) -> bool:
+    def update(self, moment: Moment[Queue]) -> bool:
         """Process the changes up to now. Return whether time alone may have woken a job. After a log is replayed, that
         is any job whose Requirements read the clock."""
         state, first = moment.state, self._seen < 0
@@ -60,12 +60,12 @@ class SleepingJobs(Struct):
         """Return the jobs that missed their scheduled time."""
         return tuple((number, ranges(jobs.expired)) for number, jobs in self._clusters.items() if jobs.expired)
 
-    def scheduled_clusters(self, state: AccessPoint) -> tuple[tuple[int, Procs], ...]:
+    def scheduled_clusters(self, state: Queue) -> tuple[tuple[int, Procs], ...]:
         """Return the clusters that have an idle job with a schedule, each with all of its jobs."""
         numbers = (number for number, sleepers in self._clusters.items() if sleepers.scheduled)
         return tuple((number, ((0, state.clusters[number].count - 1),)) for number in numbers)
 
-    def _reevaluate(self, number: int, moment: Moment[AccessPoint]) -> None:
+    def _reevaluate(self, number: int, moment: Moment[Queue]) -> None:
         previous = self._clusters.pop(number, None)
         if previous is not None:
             self._count(previous, -1)
@@ -97,7 +97,7 @@ def _may_sleep(cluster: Cluster) -> bool:
     return not cluster.ad.keys().isdisjoint(ATTRIBUTES) or bool(clock_clauses(cluster.ad.get("Requirements", "")))
 
 
-def _sleepers(cluster: Cluster, moment: Moment[AccessPoint]) -> _Sleepers:
+def _sleepers(cluster: Cluster, moment: Moment[Queue]) -> _Sleepers:
     sleepers = _Sleepers(cluster.is_local)
     first = cluster.next_idle()
     if first < 0:

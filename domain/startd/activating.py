@@ -43,7 +43,8 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
         )
         draft.emit(activated)
     else:
-        draft.emit(ClaimActivated(*origin, slot.name, claim, stimulus.job, stimulus.ad, vacate_time, stimulus.key))
+        key, deferred = stimulus.key, stimulus.deferred
+        draft.emit(ClaimActivated(*origin, slot.name, claim, stimulus.job, stimulus.ad, vacate_time, key, deferred))
     fire_trigger(draft, slot, "activate", "activated")
 
 

@@ -8,7 +8,6 @@ immediately; claimed slots follow when their claims have ended.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..classad import ClassAdSyntaxError, parse
 from ..classad.value_evidence import truth_of
@@ -69,40 +68,23 @@ def drain_machine(draft: Draft[ExecutionPoint], command: s.Drain) -> None:
     if objection := why_not_drained(machine):
         raise Refusal(objection)
     _check_slots(draft, machine, command.check)
-    start = start_while_draining(draft, machine, command.schedule, command.start)
-    terms = DrainTerms(command.schedule, command.reason, command.completion, start)
-    number = begin_drain(draft, machine, terms, "drain_command")
+    start_while_draining(draft, machine, command.schedule, command.start)
+    terms = command.schedule, command.reason, command.completion, command.start
+    number = machine.drains + 1
+    draft.send(BeginDrain(machine.name, *terms, cause="drain_command"))
     answer(draft, command, "drain", machine.name, {"machine": machine.name, "request": str(number)})
 
 
-class DrainTerms(NamedTuple):
-    """The parameters of a drain (``DrainBegan`` explains the fields)."""
-
-    schedule: str
-    reason: str
-    completion: str
-    start: str
-
-
-def begin_drain(draft: Draft[ExecutionPoint], machine: Machine, terms: DrainTerms, cause: str) -> int:
-    """Start a drain of a machine that is not draining, and return its number."""
-    draft.fire("drain", INITIAL_DRAIN_STATE, "start", terms.schedule)
-    number = machine.drains + 1
-    draft.emit(DrainBegan(*draft.header(cause), machine.name, number, *terms))
-    for slot in remaining_slots(draft, machine):
-        _begin_on_slot(draft, slot, SCHEDULES[terms.schedule], cause)
-    reevaluate_machine(draft, machine)
-    return number
-
-
-def drain_to_defragment(draft: Draft[ExecutionPoint], message: BeginDrain) -> None:
-    machine = draft.state.machines[message.machine]
+def begin_drain(draft: Draft[ExecutionPoint], message: BeginDrain) -> None:
+    """Start a drain of a machine that is not draining."""
+    machine, cause = draft.state.machines[message.machine], message.cause
     start = start_while_draining(draft, machine, message.schedule, message.start)
-    begin_drain(draft, machine, DrainTerms(message.schedule, message.reason, message.completion, start), "defrag")
-
-
-def cancel_to_defragment(draft: Draft[ExecutionPoint], message: EndDrain) -> None:
-    end_drain(draft, draft.state.machines[message.machine], "defrag_cancel")
+    draft.fire("drain", INITIAL_DRAIN_STATE, "start", message.schedule)
+    terms = message.schedule, message.reason, message.completion, start
+    draft.emit(DrainBegan(*draft.header(cause), machine.name, machine.drains + 1, *terms))
+    for slot in remaining_slots(draft, machine):
+        _begin_on_slot(draft, slot, SCHEDULES[message.schedule], cause)
+    reevaluate_machine(draft, machine)
 
 
 def start_while_draining(draft: Draft[ExecutionPoint], machine: Machine, schedule: str, requested: str) -> str:
@@ -160,14 +142,15 @@ def cancel_drain(draft: Draft[ExecutionPoint], command: s.CancelDrain) -> None:
         raise Refusal(f"No matching draining request id {command.drain} on {machine.name}")
     if objection := why_not_canceled(machine):
         raise Refusal(objection)
-    end_drain(draft, machine, "drain_command")
+    draft.send(EndDrain(machine.name, "drain_command"))
     answer(draft, command, "cancel drain", machine.name, {"machine": machine.name})
 
 
-def end_drain(draft: Draft[ExecutionPoint], machine: Machine, cause: str) -> None:
+def end_drain(draft: Draft[ExecutionPoint], message: EndDrain) -> None:
     """Cancel the machine's drain, if it has one."""
+    machine = draft.state.machines[message.machine]
     if machine.drain is not None:
-        _take_drain_row(draft, machine, "cancel", cause)
+        _take_drain_row(draft, machine, "cancel", message.cause)
         reevaluate_machine(draft, machine)
 
 

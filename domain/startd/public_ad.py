@@ -61,14 +61,19 @@ def is_published(name: str) -> bool:
 def why_not_drained(machine: Machine) -> str:
     """Return why the machine cannot be drained, or an empty string if it can."""
     if machine.drain is None:
-        return ""
+        return why_not_reached(machine)
     return f"Draining already in progress on {machine.name} (request {machine.drain.number}): cancel it first"
+
+
+def why_not_reached(machine: Machine) -> str:
+    """Return why a command to the machine would not arrive, or an empty string if it would."""
+    return f"the execution point {machine.name} does not answer: try again when it is back" if machine.expired else ""
 
 
 def why_not_canceled(machine: Machine) -> str:
     """Return why the machine's drain cannot be canceled, or an empty string if it can, or there is none."""
     if machine.drain is None or machine.drain.state != "Stopped":
-        return ""
+        return why_not_reached(machine)
     return f"{machine.name} is drained, and its completion action is {machine.drain.completion}: start it again"
 
 

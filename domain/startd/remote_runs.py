@@ -6,17 +6,23 @@ the same decision, so the access point learns both together, the slot's state fi
 
 from __future__ import annotations
 
+from typing import Final
+
 from ..decision.draft import Draft
-from ..events import RunReported
-from ..ports.run_reports import RunReport, encode_report
-from ..ports.stimuli import ActivationEnded, ActivationMeasured, Transferred
+from ..events import RunReported, StarterSignalled
+from ..ports.run_reports import RunReport, encode_report, ends_run
+from ..ports.stimuli import ActivationDue, ActivationEnded, ActivationMeasured, Transferred
 from ..state.measurements import is_notable
-from ..state.records import Starter, report_name
+from ..state.records import Slot, Starter, report_name
 from ..state.state import ExecutionPoint
+from ..units import SECOND
 from .activating import end_external_job
+from .slot_policy_evaluation import policy_of
 from .transitions import fire_trigger
 
+RENEWAL: Final = 5 * SECOND  #: how soon after a restart the leases of claims should be renewed
 _CAUSES = {
+    "ActivationDue": "deferral_over",
     "ActivationStarted": "activated",
     "ActivationMeasured": "measured",
     "ActivationChirped": "chirp",
@@ -31,7 +37,7 @@ def record_report(draft: Draft[ExecutionPoint], report: RunReport) -> None:
     slot = draft.state.slots[draft.state.remote_runs[report.key]]
     starter, claim = slot.activation, slot.claim.id if slot.claim is not None else ""
     assert starter is not None, "a run in remote_runs is the activation of its slot"
-    if isinstance(report, ActivationEnded):
+    if ends_run(report):
         fire_trigger(draft, slot, "job reported", "job_ended")
         end_external_job(draft, slot)
     elif not _is_new(draft, starter, report):
@@ -51,3 +57,32 @@ def _is_new(draft: Draft[ExecutionPoint], starter: Starter, report: RunReport) -
         measured_at, *sizes = starter.measured or (0, 0, 0, 0)
         return is_notable(sizes, (report.image, report.resident, report.disk), draft.now - measured_at)
     return starter.reports.get(_name(report)) != report.id
+
+
+# Deferred jobs, whose processes have not been started
+
+
+def start_time(state: ExecutionPoint, starter: Starter) -> int:
+    """Return when to start the processes of a deferred run. After a restart, its lease must be renewed first."""
+    ready = starter.began if starter.began > state.served_since else state.served_since + RENEWAL
+    return max(starter.deferred, ready)
+
+
+def start_deferred_run(draft: Draft[ExecutionPoint], slot: Slot) -> None:
+    """Start a job's processes at their deferral time, or report that the job has missed its deferral window: it arrived
+    too late, or the execution point was down. A running execution point starts the job even if it is late."""
+    starter = slot.activation
+    assert starter is not None, "a timer runs for the activation of a slot"
+    window = policy_of(draft, slot).job_number("DeferralWindow") or 0
+    ready = max(starter.began, draft.state.served_since)
+    missed = ready // SECOND - starter.deferred // SECOND > window
+    record_report(draft, ActivationDue(draft.stimulus, starter.key, missed))
+
+
+def end_signalled_runs(draft: Draft[ExecutionPoint]) -> None:
+    """End the deferred runs that were signalled in this decision."""
+    for event in [event for event in draft.events if isinstance(event, StarterSignalled)]:
+        slot = draft.state.slots.get(event.slot)
+        starter = None if slot is None else slot.activation
+        if starter is not None and starter.deferred:
+            record_report(draft, ActivationEnded(draft.stimulus, starter.key, draft.now))

@@ -18,6 +18,7 @@ from ..events import (
 )
 from ..names import SlotName
 from ..ports import stimuli as s
+from ..ports.messages import BeginShutdown
 from ..state.records import Machine
 from ..state.state import ExecutionPoint
 from .draining import authorized_machine, finalize_drain, remaining_slots
@@ -36,18 +37,23 @@ def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
         raise Refusal(
             f"{machine.name} is already shutting down ({machine.shutdown}); only a faster shutdown has an effect"
         )
-    draft.emit(ShutdownBegan(*draft.header("shutdown"), machine.name, command.how))
+    draft.send(BeginShutdown(machine.name, command.how))
+    answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
+
+
+def begin_shutdown(draft: Draft[ExecutionPoint], message: BeginShutdown) -> None:
+    machine, how = draft.state.machines[message.machine], message.how
+    draft.emit(ShutdownBegan(*draft.header("shutdown"), machine.name, how))
     for slot in () if draft.state.dialect.better_match_survives_shutdown else machine.slots.values():
         withdraw_better_match(draft, slot, "shutdown")
     for slot in () if _end_idle_startd(draft, machine) else remaining_slots(draft, machine):
-        if command.how == "Fast":
+        if how == "Fast":
             kill_claim(draft, slot, "shutdown")
         else:
-            retire_claim(draft, slot, "shutdown", peaceful=command.how == "Peaceful")
+            retire_claim(draft, slot, "shutdown", peaceful=how == "Peaceful")
         if draft.state.slots.get(slot.name) is slot and slot.state_activity == "Claimed/Retiring":
             apply_policy(draft, slot)
     remove_if_empty(draft, machine)
-    answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
 
 
 def _end_idle_startd(draft: Draft[ExecutionPoint], machine: Machine) -> bool:

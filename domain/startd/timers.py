@@ -1,7 +1,7 @@
 """The timers of an execution point, and what happens when they expire.
 
-A timer runs until a match times out (MATCH_TIMEOUT), until the lease of a silent claim holder expires, and until a
-signalled job or backfill client must have exited.
+A timer runs until a match times out (MATCH_TIMEOUT), until the lease of a silent claim holder expires, until the
+deferred job of an external access point starts, and until a signalled job or backfill client must have exited.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ..ports.timers import Timer
 from ..state.peers import ACCESS_POINT, role_of
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
-from . import backfill_client
+from . import backfill_client, remote_runs
 from .job_signals import signal_job
 from .startd_settings import duration
 from .transitions import fire_trigger
@@ -44,8 +44,12 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
         )
     for name in dict.fromkeys([*state.preempting, *state.remote_runs.values()]):
         outside_starter = state.slots[name].activation
-        if outside_starter is not None and not outside_starter.cluster and outside_starter.stop_signal:
+        if outside_starter is None or outside_starter.cluster:
+            continue
+        if outside_starter.stop_signal:
             yield Timer(outside_starter.next_signal, "starter", name)
+        elif outside_starter.deferred:
+            yield Timer(remote_runs.start_time(state, outside_starter), "deferral", name)
     for name in state.backfill_clients:
         client = state.machines[name].backfill
         if client is not None and client.last_signalled:
@@ -70,6 +74,8 @@ def fire_timer(draft: Draft[ExecutionPoint], timer: Timer) -> None:
         cancel_match(draft, slot, "match_timeout")
     elif timer.kind == "lease" and name in state.silent_claims:
         kill_claim(draft, slot, "lease_over")
+    elif timer.kind == "deferral" and slot.activation is not None:
+        remote_runs.start_deferred_run(draft, slot)
     elif timer.kind in ("stop", "starter") and slot.activation is not None:
         moves_to_killing = fire_trigger(draft, slot, "vacate time over", "vacate_timeout")
         if not moves_to_killing:  # entering Killing sends the signal

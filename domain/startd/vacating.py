@@ -82,26 +82,28 @@ def continue_claim(draft: Draft[ExecutionPoint], slot: Slot) -> bool:
 def vacate_slot(draft: Draft[ExecutionPoint], command: VacateSlot) -> None:
     """Vacate a slot, or all slots of a machine."""
     slots = _authorized_slots(draft, command, "vacate")
-    names = [slot.name for slot in slots if end_claim_or_match(draft, slot, command.fast, "vacate_command")]
+    names = [name for name in slots if draft.send(VacateClaim(name, command.fast, "vacate_command"))]
     answer(draft, command, "vacate", command.slot, {"vacated": names})
 
 
 def suspend_slot(draft: Draft[ExecutionPoint], command: SuspendClaim) -> None:
     """Suspend the job of a slot, or of all slots of a machine."""
-    names = [slot.name for slot in _authorized_slots(draft, command, "suspend") if suspend_claim(draft, slot)]
+    slots = _authorized_slots(draft, command, "suspend")
+    names = [name for name in slots if draft.send(PauseJob(name, resume=False))]
     answer(draft, command, "suspend", command.slot, {"suspended": names})
 
 
 def continue_slot(draft: Draft[ExecutionPoint], command: ContinueClaim) -> None:
     """Continue the jobs that were suspended by request on a slot, or on all slots of a machine."""
-    names = [slot.name for slot in _authorized_slots(draft, command, "continue") if continue_claim(draft, slot)]
+    slots = _authorized_slots(draft, command, "continue")
+    names = [name for name in slots if draft.send(PauseJob(name, resume=True))]
     answer(draft, command, "continue", command.slot, {"continued": names})
 
 
 def _authorized_slots(
     draft: Draft[ExecutionPoint], command: VacateSlot | SuspendClaim | ContinueClaim, verb: str
-) -> list[Slot]:
-    """Return the slots that a command names.
+) -> list[str]:
+    """Return the names of the slots that a command names.
 
     :raises Refusal: if there are none, or a slot runs another user's job and the user does not own the pool
     """
@@ -112,4 +114,4 @@ def _authorized_slots(
         owners = {slot.user.partition("@")[0] for slot in slots if slot.claim}
         if owners - {command.user}:
             raise Refusal(f"{command.slot} runs jobs of other users; only the pool's owner may {verb} it")
-    return slots
+    return [slot.name for slot in slots]

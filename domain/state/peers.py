@@ -14,6 +14,9 @@ from ..names import SlotName
 MANAGER: Final = "manager"
 ACCESS_POINT: Final = "access-point"
 EXECUTION_POINT: Final = "execution-point"
+JOBS_PER_ACCESS_POINT: Final = 1_000_000_000
+"""In the manager's log, this number times the access point's number is added to its cluster numbers."""
+FULL: Final = "jobs_limit"  #: the cause of a match's end if the access point runs as many jobs as it may
 ROLES: Final = (MANAGER, ACCESS_POINT, EXECUTION_POINT)
 
 
@@ -58,4 +61,6 @@ class Peers(Struct):
     shown: dict[str, dict[str, str]] = field(default_factory=dict)
     """The slots that access points with separate logs have claims on: the claims' ids, each with its holder. A claim
     that has ended remains until its holder was sent the end."""
+    full: set[int] = field(default_factory=set)
+    """The numbers of access points that have not ended a job since they ran as many as MAX_JOBS_RUNNING allows."""
     lapsed: list[tuple[str, str]] = field(default_factory=list)  #: the ended claims in ``shown``: slot and id

@@ -84,6 +84,7 @@ class Starter(Struct):
     suspended_since: int = 0  #: when the slot was suspended (0: it is not)
     job: str = ""  #: if `cluster` is 0: the job's id at its access point
     remote_key: str = ""  #: the run's key at that access point (empty: the access point runs the processes)
+    deferred: int = 0  #: when the processes of such a run should start, if deferred (0: not deferred)
     ad: Ad = field(default_factory=dict)
     """The job's ad from the activation, updated by later messages (empty: it is in the log with the queue)."""
     user: str = ""  #: the job's user, as user@domain (empty: not in its ad)
@@ -111,8 +112,8 @@ class Starter(Struct):
         return self.suspended_since or self.preempting_since or now
 
 
-START, MEASUREMENT = "ActivationStarted", "ActivationMeasured"
-"""The kinds of reports (``RunReported``) that change the ad of the job in the starter's record."""
+DUE, START, MEASUREMENT = "ActivationDue", "ActivationStarted", "ActivationMeasured"
+"""The kinds of reports (``RunReported``) that change the starter's record or the job's ad in it."""
 
 
 def report_name(kind: str, way: str) -> str:
@@ -127,6 +128,7 @@ class PendingMatch(NamedTuple):
     limits: str = ""  #: the concurrency limits that it uses
     preempts: tuple[str, ...] = ()  #: the dynamic slots that it preempts
     negotiator: str = ""  #: the negotiator that made it, if there are several (empty: NEGOTIATOR)
+    reason: str = ""  #: why it preempts the slot's current claim (empty: the slot has none)
 
 
 class Reservation(Struct):

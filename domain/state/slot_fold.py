@@ -206,9 +206,16 @@ def fold_claim_end(slot: Slot, event: e.ClaimEnded, position: int, user: str) ->
 def fold_claim_activation(slot: Slot, event: e.ClaimActivated, position: int, user: str) -> None:
     starter = Starter(
         str(position), 0, 0, event.slot, event.at,
-        max_vacate_time=event.vacate, job=event.job, remote_key=event.key, ad=event.ad, user=user,
+        max_vacate_time=event.vacate, job=event.job, remote_key=event.key, deferred=event.deferred, ad=event.ad,
+        user=user,
     )  # fmt: skip
     add_starter(slot, starter)
+
+
+def fold_job_edit(slot: Slot, event: e.ClaimJobEdited, position: int, user: str) -> None:
+    starter = slot.activation
+    if starter is not None and starter.job == event.job:
+        starter.ad = starter.ad | event.changes
 
 
 def fold_job_activation(slot: Slot, event: e.JobActivated, position: int, user: str) -> None:
@@ -241,6 +248,7 @@ SLOT_FOLDS: dict[type[e.Event], Callable[[Slot, Any, int, str], None]] = {
     e.ClaimFlagged: fold_claim_flags,
     e.ClaimEnded: fold_claim_end,
     e.ClaimActivated: fold_claim_activation,
+    e.ClaimJobEdited: fold_job_edit,
     e.ClaimDeactivated: fold_deactivation,
     e.JobActivated: fold_job_activation,
     e.JobExited: fold_deactivation,

@@ -203,6 +203,10 @@ class AccessPoint(Queue):
         claim = self.claims.get(slot)
         return claim is not None and any(each.claims.get(slot) == claim.claim for each in self.reservations.values())
 
+    def runs_elsewhere(self, run: Activation) -> bool:
+        """Return True if an execution point with a separate log runs the job."""
+        return EXECUTION_POINT not in self.roles and not self.clusters[run.cluster].is_local
+
     def running_procs(self, cluster_id: int, procs: Sequence[int]) -> list[int]:
         """Return those processes of a cluster that have an activation. Its cost is the smaller of the two numbers."""
         if len(procs) <= len(self.by_job):
@@ -373,9 +377,7 @@ class State(AccessPoint, ExecutionPoint, Manager):
     def runs_here(self) -> list[Activation]:
         """The runs of jobs in the queue whose processes this pool starts. An access point with a separate log starts
         only the jobs that need no slot."""
-        if EXECUTION_POINT in self.roles:
-            return [*self.activations.values()]
-        return [run for run in self.activations.values() if self.clusters[run.cluster].is_local]
+        return [run for run in self.activations.values() if not self.runs_elsewhere(run)]
 
     def job_ad(self, job: tuple[int, int], sent_ad: Ad) -> JobAd:
         cluster = self.clusters.get(job[0])

@@ -8,8 +8,7 @@ from msgspec import DecodeError
 from msgspec.structs import replace
 
 from ...domain import events as e
-from ...domain.ports.run_reports import decode_report
-from ...domain.ports.stimuli import ActivationEnded
+from ...domain.ports.run_reports import decode_report, ends_run
 from ...domain.state.peers import ACCESS_POINT, role_of
 from ...domain.state.pool_settings import schedd_seconds
 from ...domain.state.records import Claim, PendingMatch, Reservation, Slot, report_name
@@ -159,6 +158,15 @@ def check_claim_activated(pool: JudgedPool, slot: Slot, event: e.ClaimActivated)
         pool.report(slot, "value", f"its processes run {event.job!r}, which is not a job")
 
 
+@rule_of(e.ClaimJobEdited, known_slot)
+def check_claim_job_edited(pool: JudgedPool, slot: Slot, event: e.ClaimJobEdited) -> None:
+    run = slot.activation
+    _named_claim(pool, slot, event.claim)
+    if run is None or run.job != event.job:
+        run_text = f"it runs {job_name(run)}" if run else "nothing runs on it"
+        pool.report(slot, "activation", f"job {event.job} of an outside access point is edited, but {run_text}")
+
+
 @rule_of(e.ClaimDeactivated, known_slot)
 def check_claim_deactivated(pool: JudgedPool, slot: Slot, event: e.ClaimDeactivated) -> None:
     run = slot.activation
@@ -206,7 +214,7 @@ def check_run_reported(pool: JudgedPool, event: e.RunReported) -> None:
     slot = pool.state.slots.get(event.slot)
     run, claim = (None, None) if slot is None else (slot.activation, slot.claim)
     reporting = None if run is None else ("" if claim is None else claim.id, run.job, run.remote_key)
-    if isinstance(report, ActivationEnded):
+    if ends_run(report):
         reporting = pool.ended_runs.pop(event.slot, None)
     if reporting != (event.claim, event.job, event.key):
         pool.report_slot(event.slot, "activation", f"processes of job {event.job} report, but it has no such processes")
@@ -323,7 +331,8 @@ def check_reservation_ended(pool: JudgedPool, event: e.ReservationEnded) -> None
         pool.report(job, "reservation", "a reservation names a slot only if one was made for the job")
     slot = pool.state.slots.get(event.slot)
     claim = None if slot is None else slot.claim
-    if event.slot and (claim is None or claim.holder or job_of(claim.job) != job):
+    is_requested = event.slot in (pool.state.assigned_slots.get(job), "")  # an execution point elsewhere answers later
+    if not is_requested and (claim is None or claim.holder or job_of(claim.job) != job):
         pool.report(job, "reservation", f"{event.slot} was created for it, but is not claimed for it")
     if event.cause == "now_late" and event.at < reservation.deadline:
         pool.report(job, "reservation", "the vacate timeout for its claims is recorded as over, but is not")

@@ -19,6 +19,7 @@ from ...domain.startd.backfill_client import (
     slot_awaits_client,
 )
 from ...domain.startd.startd_settings import SETTINGS
+from ...domain.state.peers import MANAGER
 from ...domain.state.records import BackfillClient, Machine, MachineDrain, Slot
 from ...domain.state_machines import drain_machine
 from ...domain.state_machines.drain import COMPLETIONS, INITIAL_DRAIN_STATE
@@ -295,7 +296,7 @@ def _check_evidence(pool: JudgedPool, evidence: Iterable[int], name: str) -> Non
 
 def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
     """Check that the defragmentation chose a drain, and that the drain has its settings."""
-    if event.cause != DRAINED:
+    if event.cause != DRAINED or MANAGER not in pool.state.roles:
         return
     policy = policy_in_force(pool.state.settings)
     if event.machine not in pool.to_drain or policy is None:
@@ -308,7 +309,7 @@ def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
 
 
 def check_cancel_by_poll(pool: JudgedPool, event: e.DrainTransitioned) -> None:
-    if event.cause != CANCELED:
+    if event.cause != CANCELED or MANAGER not in pool.state.roles:
         return
     if event.machine not in pool.to_cancel:
         pool.report(event.machine, "defrag", "the defragmentation is recorded as canceling its drain, but no poll did")

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final, cast, get_args
 
 from ...domain import events as e
 from ...domain.decision.draft import Draft
 from ...domain.names import JobId, SlotName
 from ...domain.peers.outboxes import send_events
-from ...domain.peers.sent_forms import JOBS_PER_ACCESS_POINT
-from ...domain.state.peers import ACCESS_POINT, MANAGER, ROLES, peer_of_slot, role_of
+from ...domain.ports.messages import MachineCommand
+from ...domain.state.peers import (
+    ACCESS_POINT,
+    EXECUTION_POINT,
+    JOBS_PER_ACCESS_POINT,
+    MANAGER,
+    ROLES,
+    peer_of_slot,
+    role_of,
+)
 from ...domain.state.records import Activation, Slot
 from .accounting_checks import check_initial_factor
 from .judged_pool import JudgedPool, job_of, known_slot, rule, rule_of
@@ -20,7 +28,7 @@ from .transition_rules import ALSO_WRITTEN, owner_of
 COMMANDS = ("vacate", "vacate_fast", "suspend", "continue", "release", "withdraw")
 
 
-def _check_peer(pool: JudgedPool, event: e.Sent | e.Followed | e.PeerRejected) -> None:
+def _check_peer(pool: JudgedPool, event: e.PeerEvent) -> None:
     role, _, name = event.peer.partition("/")
     if role not in ROLES or role in pool.state.roles or bool(name) is (role == MANAGER):
         pool.report(event.stream, "peers", f"{event.peer} is not a role with a separate log")
@@ -104,6 +112,18 @@ def check_peer_rejected(pool: JudgedPool, event: e.PeerRejected) -> None:
     _check_peer(pool, event)
 
 
+@rule(e.PeerCommanded)
+def check_peer_commanded(pool: JudgedPool, event: e.PeerCommanded) -> None:
+    _check_peer(pool, event)
+    name = event.peer.partition("/")[2]
+    chosen = {"BeginDrain": pool.to_drain, "EndDrain": pool.to_cancel}.get(event.command, set())
+    chosen.discard(name)  # by a poll of the defragmentation in this decision
+    if event.command not in {kind.__name__ for kind in get_args(MachineCommand)}:
+        pool.report(event.stream, "value", f"{event.command!r} is not a command to an execution point")
+    if name not in pool.state.machines:
+        pool.report(event.stream, "reference", f"the pool has no machine {name}")
+
+
 # The events of other roles, which their own logs judge
 
 
@@ -180,6 +200,10 @@ def _check_ended_claim(pool: JudgedPool, event: e.ClaimEnded) -> None:
         pool.report_slot(event.slot, "usage", f"the claim used {usage}, but {event.usage} is charged")
 
 
+def _note_preempted(pool: JudgedPool, event: e.MatchNotified) -> None:
+    pool.preempted.update(dict.fromkeys(event.preempts, event.job))
+
+
 def _check_factor(pool: JudgedPool, event: e.ClaimMade | e.ClusterSubmitted) -> None:
     check_initial_factor(pool, event.submitter, event.factor, getattr(event, "negotiator", ""))
 
@@ -192,6 +216,7 @@ _COPIES: Final[dict[tuple[str, type[e.Event]], Callable[[JudgedPool, Any], objec
     (ACCESS_POINT, e.SlotDestroyed): known_slot,
     (ACCESS_POINT, e.SlotAdChanged): known_slot,
     (ACCESS_POINT, e.ClaimFlagged): known_slot,
+    (EXECUTION_POINT, e.MatchNotified): _note_preempted,
     (MANAGER, e.ClaimMade): _check_factor,
     (MANAGER, e.ClusterSubmitted): _check_factor,
 }
@@ -204,7 +229,7 @@ _COPIES: Final[dict[tuple[str, type[e.Event]], Callable[[JudgedPool, Any], objec
 @rule(e.ClaimRequested)
 def check_claim_requested(pool: JudgedPool, event: e.ClaimRequested) -> None:
     job = job_of(event.job)
-    if job is None or JobId(*job) not in pool.state.matches.get(event.slot, ()):
+    if job is None or not (JobId(*job) in pool.state.matches.get(event.slot, ()) or job in pool.state.reservations):
         pool.report_slot(event.slot, "match", f"it is requested for job {event.job}, which was not matched with it")
     if job is None or event.claim in pool.state.claim_requests:
         pool.report_slot(event.slot, "claim", f"claim {event.claim} is already requested, or for no job")

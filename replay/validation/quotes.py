@@ -16,11 +16,10 @@ from attrs import define, field
 from msgspec.structs import replace
 
 from ...domain import events as e
-from ...domain.peers.sent_forms import FORMS, JOBS_PER_ACCESS_POINT
+from ...domain.peers.sent_forms import FORMS
 from ...domain.ports.log import EventStore
-from ...domain.ports.run_reports import decode_report
-from ...domain.ports.stimuli import ActivationEnded
-from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, role_of
+from ...domain.ports.run_reports import decode_report, ends_run
+from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, JOBS_PER_ACCESS_POINT, MANAGER, role_of
 from ...domain.units import SECOND
 from ..audit_result import Audit, AuditFinding
 from .transition_rules import ALSO_WRITTEN, owner_of
@@ -248,11 +247,11 @@ def _grant_problem(event: e.ClaimMade, sent: list[tuple[int, e.Event]]) -> str:
 
 def _end_problem(event: e.JobExited, sent: list[tuple[int, e.Event]]) -> str:
     ends = [
-        (report.code, report.signal)
+        (getattr(report, "code", None), getattr(report, "signal", None))
         for _, reported in sent
         if isinstance(reported, e.RunReported) and reported.key == event.key
         for report in [decode_report(reported)]
-        if isinstance(report, ActivationEnded)
+        if ends_run(report)
     ]
     is_known = event.outcome == "lost" or (event.code, event.signal) in ends
     return "" if is_known else "its end was not reported like this in"

@@ -99,9 +99,9 @@ def _settle(pool: JudgedPool) -> Iterator[Violation]:
     if EXECUTION_POINT in pool.state.roles:
         for name in pool.touched_slots:
             slot_checks.settle_slot(pool, name)
+        match_checks.settle_preempted(pool)
     for name in pool.drained_machines:
         machine_checks.settle_machine(pool, name)
-    match_checks.settle_preempted(pool)
     machine_checks.settle_drains(pool)
     claim_checks.settle_reservations(pool)
     claim_checks.settle_ended_runs(pool)

@@ -455,6 +455,7 @@ _READERS: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_o
     e.MatchNotified: _with_cause("match_notified"),
     e.ClaimCommanded: _with_cause("claim_commanded", "command"),
     e.MatchTaken: _with_cause("match_taken", "job"),
+    e.ClaimJobEdited: _with_cause("claim_job_edited", "job", "changes"),
     e.ShutdownBegan: _with_cause("machine_ends", "how"),
     e.BackfillSignalled: _with_cause("client_killed"),
     e.BackfillLeaving: _with_cause("leaves_for", "destination"),

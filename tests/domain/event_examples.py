@@ -100,6 +100,7 @@ EXAMPLES: list[e.Event] = [
     e.ClaimWithdrawn(AT, "better_match_gone", "x", "slot1@h", "c"),
     e.ClaimFlagged(AT, "evaluated", "x", "slot1@h", "c", ("late",)),
     e.ClaimActivated(AT, "activated", "x", "slot1@h", "c", "1.0", {}, 0),
+    e.ClaimJobEdited(AT, "user_edit", "x", "slot1@h", "c", "1.0", {"JobPrio": "5"}),
     e.ClaimDeactivated(AT, "job_ended", "x", "slot1@h", "c", "1.0"),
     e.StarterSignalled(AT, "kill", "x", "slot1@h", "hard", 0),
     e.RunReported(
@@ -137,6 +138,7 @@ EXAMPLES: list[e.Event] = [
         AT, "claim_failed", "x", "slot1@h", "slot1@h#ap#1#7", "access-point/ap", "START is not true for job 1.0"
     ),
     e.MatchNotified(AT, "matched", "x", "slot1@h", "12.3", "slot1_1@h", {"RequestCpus": "1"}, ()),
+    e.PeerCommanded(AT, "sent", "x", "execution-point/h", "EndDrain", '{"machine":"h"}'),
     e.ClaimCommanded(AT, "released", "x", "slot1@h", "slot1@h#ap#1#7", "release"),
     e.JobDisconnected(AT, "unheard", "x", 1, 0, AT + 2_400_000_000),
     e.JobReconnected(AT, "heard", "x", 1, 0),

@@ -357,3 +357,97 @@ def test_a_peer_cannot_answer_for_another() -> None:
     pool.ap().ask(s.Follow(pool.id(), EP, known.log, known.epoch, base, version, (entry,)))
     assert len(of_kind(pool, AP, e.PeerRejected)) == 1
     assert "slot1@ep2" in pool.ap().state.claims
+
+
+def test_a_match_from_before_a_slot_was_claimed_does_not_preempt() -> None:
+    pool = SimulatedPool(access_points=2)
+    pool.submit(Args='"30"')
+    pool.advance(5)
+    claim, ad = "slot1@ep1#ap2#1#1", of_kind(pool, EP, e.ClaimMade)[0].ad
+    event = e.ClaimRequested(0, "claimed", "x", "slot1@ep1", claim, "bob@example.org", "1.0", ad)
+    digest = next_digest("", 1, (99,), (event,))
+    entry = s.OutboxEntry(1, digest, (99,), (event,))
+    log = pool.ap(2).log.id
+    pool.ep().ask(s.Follow(pool.id(), "access-point/ap2", log, 99, (0, ""), 1, (entry,)))
+    (rejection,) = of_kind(pool, EP, e.ClaimRejected)
+    assert (rejection.claim, rejection.reason) == (claim, "slot slot1@ep1 has been claimed since it was matched")
+    pool.advance(100)
+    assert outcomes(pool) == [("1.0", "exited")]
+
+
+def test_a_slot_decides_on_start_when_it_is_claimed() -> None:
+    pool = SimulatedPool(machine={"Start": "CurrentTime < 1800000020"})
+    pool.advance(10)
+    pool.cut([EP], ["manager"], one_way=True)
+    pool.advance(20)
+    pool.submit(Args='"30"')
+    pool.advance(20)
+    assert of_kind(pool, EP, e.ClaimMade, e.ClaimActivated) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "advice"),
+    [
+        (
+            "manager",
+            s.Submit("x", "alice", 0, {}, 1, ()),
+            "of the role manager has no jobs: use the log of an access point",
+        ),
+        (EP, s.Remove("x", "alice", s.Selection(everything=True)), "has no jobs: use the log of an access point"),
+        (AP, s.ResetUsage("x", "root"), "of the role access-point has no priorities: use the log of the manager"),
+        (AP, s.Drain("x", "root", "ep1"), "there is no machine ep1"),
+    ],
+)
+def test_a_command_for_another_role_is_refused(name: str, command: s.Command, advice: str) -> None:
+    pool = SimulatedPool()
+    with pytest.raises(AssertionError, match=advice):
+        pool.nodes[name].ask(command)
+
+
+def test_a_manager_refuses_to_command_a_machine_that_does_not_answer() -> None:
+    pool = SimulatedPool()
+    pool.advance(5)
+    pool.ep().stop()
+    pool.advance(1000)
+    with pytest.raises(AssertionError, match="the execution point ep1 does not answer"):
+        pool.manager.ask(s.Drain("x", "root", "ep1"))
+
+
+@pytest.mark.parametrize("command", ["Drain", "EndDrain"])
+def test_a_command_of_the_manager_that_is_unknown_or_malformed_is_rejected(command: str) -> None:
+    pool = SimulatedPool()
+    pool.advance(5)
+    event = e.PeerCommanded(0, "sent", "x", EP, command, "{}")
+    digest = next_digest("", 1, (99,), (event,))
+    entry = s.OutboxEntry(1, digest, (99,), (event,))
+    pool.ep().ask(s.Follow(pool.id(), "manager", pool.manager.log.id, 99, (0, ""), 1, (entry,)))
+    (rejection,) = of_kind(pool, EP, e.PeerRejected)
+    assert command in rejection.reason
+
+
+def test_a_deferred_job_starts_at_its_time_although_its_access_point_is_cut_off() -> None:
+    pool = SimulatedPool()
+    pool.submit(DeferralTime="1800000060", Args='"100"')
+    pool.advance(10)
+    pool.isolate(AP)
+    pool.advance(60)
+    assert pool.place("ap1 1.0") == EP
+    pool.heal()
+    pool.advance(200)
+    assert job_log(pool) == ["JobExecuting", "JobExited"]
+
+
+@pytest.mark.parametrize(
+    ("pause", "window", "outcome"), [(30, "0", "exited"), (80, "0", "evicted"), (80, "100", "exited")]
+)
+def test_a_deferred_job_is_held_if_its_execution_point_was_down_until_its_window_closed(
+    pause: int, window: str, outcome: str
+) -> None:
+    pool = SimulatedPool()
+    pool.submit(DeferralTime="1800000060", DeferralWindow=window, Args='"10"')
+    pool.advance(10)
+    pool.ep().stop()
+    pool.advance(pause)
+    pool.ep().start()
+    pool.advance(100)
+    assert outcomes(pool) == [("1.0", outcome)]
