@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from ctypes import CDLL, byref, c_int, c_size_t, create_string_buffer
 from typing import Any
 
+from attrs import evolve
+
 from .device_structure import format_uuid, new_structure, parse_structure
 from .devices import Cuda, Device, cores_per_unit
 from .nvml import GpuError, Handle, Nvml, load_nvml
@@ -138,10 +140,10 @@ class RuntimeCuda(_CudaLibrary):
         is_known = (_int(cuda.cudaRuntimeGetVersion) or 0) >= _FIRST_RUNTIME_VERSION
         if not is_known or cuda.cudaGetDeviceProperties(structure, index) != _SUCCESS:
             return None
-        device = parse_structure(structure)
-        return Device(
-            format_uuid(device.uuid), device.name, device.pci_id, device.memory, device.capability,
-            device.multiprocessors, device.clock_khz, device.ecc, "", _int(cuda.cudaDriverGetVersion),
+        device, uuid = parse_structure(structure)
+        version = _int(cuda.cudaDriverGetVersion)
+        return evolve(
+            device, uuid=format_uuid(uuid), driver_version=version, unified_addressing=None, warp_size=None
         )  # fmt: skip
 
 

@@ -4,22 +4,8 @@ from __future__ import annotations
 
 import struct
 from ctypes import Array, c_char, create_string_buffer
-from typing import NamedTuple
 
-
-class DeviceStructure(NamedTuple):
-    """The fields that discovery reads."""
-
-    name: str
-    uuid: bytes
-    memory: int
-    warp_size: int
-    clock_khz: int
-    capability: tuple[int, int]
-    multiprocessors: int
-    ecc: bool
-    pci_id: str
-    unified_addressing: int
+from .devices import Device
 
 
 def new_structure() -> Array[c_char]:
@@ -27,15 +13,16 @@ def new_structure() -> Array[c_char]:
     return create_string_buffer(8192)
 
 
-def parse_structure(structure: Array[c_char]) -> DeviceStructure:
+def parse_structure(structure: Array[c_char]) -> tuple[Device, bytes]:
+    """Return the device, without a UUID, and the bytes of its UUID."""
     name, uuid, memory, warp_size = struct.unpack_from("256s16s16xQ12xi", structure)
-    clock, major, minor, multiprocessors = struct.unpack_from("i8x2i20xi", structure, 348)
-    ecc, bus, device, domain, unified_addressing = struct.unpack_from("4i8xi", structure, 580)
-    return DeviceStructure(
-        name.partition(b"\0")[0].decode(errors="replace"), uuid, memory, warp_size, clock, (major, minor),
-        multiprocessors, bool(ecc), f"{domain:04X}:{bus:02X}:{device:02X}.0" if bus or device else "",
-        unified_addressing,
-    )  # fmt: skip
+    clock_khz, major, minor, multiprocessors = struct.unpack_from("i8x2i20xi", structure, 348)
+    ecc, bus, slot, domain, unified_addressing = struct.unpack_from("4i8xi", structure, 580)
+    return Device(
+        "", name.partition(b"\0")[0].decode(errors="replace"),
+        f"{domain:04X}:{bus:02X}:{slot:02X}.0" if bus or slot else "", memory, (major, minor), multiprocessors,
+        clock_khz, bool(ecc), unified_addressing=unified_addressing, warp_size=warp_size,
+    ), uuid  # fmt: skip
 
 
 def format_uuid(uuid: bytes) -> str:

@@ -14,7 +14,7 @@ from attrs import define, evolve, field, frozen
 
 from .cuda import load_nvidia
 from .devices import Cuda, Device, cores_per_unit, gpu_id
-from .nvml import GpuError, Nvml, Readings, list_devices, list_instances
+from .nvml import GpuError, Nvml, list_devices, list_instances
 from .options import DiscoveryOptions, device_names
 from .report import OpenLibrary, ProgressReport
 from .simulated import SimulatedCuda, SimulatedNvml
@@ -173,7 +173,8 @@ def discover(
     if options.dynamic and libraries.nvml is not None:
         for each in selected:
             if each.device is not None:
-                properties[each.id] |= sensor_properties(libraries.nvml.readings(each.device.uuid))
+                readings = libraries.nvml.readings(each.device.uuid)
+                properties[each.id] |= {name: str(value) for name, value in readings.items()}
     ids = [each.id for each in selected]
     if options.divide and options.repeat:
         for own in properties.values():
@@ -393,18 +394,6 @@ def _extra_properties(device: Device) -> Properties:
     if device.capability is not None and not device.rocm:
         properties["CoresPerCU"] = str(cores_per_unit(device.capability))
     return properties
-
-
-def sensor_properties(readings: Readings) -> Properties:
-    """Return the properties that -dynamic adds."""
-    values = {
-        "FanSpeedPct": readings.fan_percent,
-        "PowerUsage_mw": readings.power_mw,
-        "DieTempC": readings.temperature_c,
-        "EccErrorsSingleBit": readings.ecc_single_bit,
-        "EccErrorsDoubleBit": readings.ecc_double_bit,
-    }
-    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def _common_properties(devices: Sequence[Properties], options: DiscoveryOptions) -> Properties:

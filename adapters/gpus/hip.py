@@ -6,7 +6,9 @@ import struct
 from ctypes import Array, byref, c_char, c_int, create_string_buffer
 from typing import Any, Final
 
-from .device_structure import DeviceStructure, format_uuid, new_structure, parse_structure
+from attrs import evolve
+
+from .device_structure import format_uuid, new_structure, parse_structure
 from .devices import Device
 from .options import DiscoveryOptions
 from .report import OpenLibrary, ProgressReport, open_reported
@@ -42,40 +44,37 @@ class Hip:
         library.hipGetDeviceCount(byref(count))
         self.device_count = count.value
         report.diagnose(f"diag: hipDevice count: {count.value} \n")
-        structures = (self._read(library, index, report) for index in range(count.value))
-        self._structures = [structure for structure in structures if structure is not None]
+        descriptions = (self._read(library, index, report) for index in range(count.value))
+        self._descriptions = [description for description in descriptions if description is not None]
 
-    def _read(self, library: Any, index: int, report: ProgressReport) -> DeviceStructure | None:
+    def _read(self, library: Any, index: int, report: ProgressReport) -> tuple[Device, bytes] | None:
         if not hasattr(library, "hipGetDevicePropertiesR0600"):  # ROCm 5
             report.diagnose("diag: hipGetDevicePropertiesR0600 function ptr is NULL!\n")
             return None
         structure = new_structure()
         code = library.hipGetDevicePropertiesR0600(structure, index)
-        device = parse_structure(structure)
+        device, uuid = parse_structure(structure)
         report.diagnose(
-            f"diag: prop query [{index}] result:{code} -> {device.name[:64]} {_as_characters(device.uuid[:4])}...\n"
+            f"diag: prop query [{index}] result:{code} -> {device.name[:64]} {_as_characters(uuid[:4])}...\n"
         )
         if not hasattr(library, "hipDeviceGetUuid"):
-            return device
-        uuid = create_string_buffer(_UUID_LENGTH)
-        code = library.hipDeviceGetUuid(uuid, index)
-        parts = struct.unpack("4s2s2s2s6s", uuid.raw)
+            return device, uuid
+        own_uuid = create_string_buffer(_UUID_LENGTH)
+        code = library.hipDeviceGetUuid(own_uuid, index)
+        parts = struct.unpack("4s2s2s2s6s", own_uuid.raw)
         report.diagnose(f"diag: uuid query [{index}] result:{code} -> {'-'.join(map(_as_characters, parts))}\n")
-        return device._replace(uuid=uuid.raw)
+        return device, own_uuid.raw
 
     def devices(self, guid_model: int, report: ProgressReport) -> list[Device]:
         """Return the devices; ``guid_model`` completes UUIDs that consist of 16 digits, as ROCm 6 reports them."""
         report.diagnose(f"diag: enumerateHIPDevices {self.device_count}\n")
         report.diagnose("diag: hip_Init()\n")
         report.diagnose(f"diag: {self.device_count} devices found by hip_Init()\n")
+        version, rocm = self._driver_version.value, self._version
         return [
-            Device(
-                _uuid(index, device.uuid, guid_model, report), device.name, device.pci_id, device.memory,
-                device.capability, device.multiprocessors, device.clock_khz, device.ecc, "", self._driver_version.value,
-                device.unified_addressing, device.warp_size, self._version,
-            )
-            for index, device in enumerate(self._structures)
-        ]  # fmt: skip
+            evolve(device, uuid=_uuid(index, uuid, guid_model, report), driver_version=version, rocm=rocm)
+            for index, (device, uuid) in enumerate(self._descriptions)
+        ]
 
 
 def _as_characters(data: bytes) -> str:

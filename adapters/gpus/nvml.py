@@ -19,6 +19,14 @@ _LIBRARIES: Final = ("libnvidia-ml.so.1", "libnvidia-ml.so")
 _GRAPHICS_CLOCK = _GPU_TEMPERATURE = _VOLATILE = _SINGLE_BIT = 0
 _DOUBLE_BIT = _GPU_UTILIZATION = 1
 
+_SENSORS: Final = (
+    ("FanSpeedPct", "DeviceGetFanSpeed"),
+    ("PowerUsage_mw", "DeviceGetPowerUsage"),
+    ("DieTempC", "DeviceGetTemperature", _GPU_TEMPERATURE),
+    ("EccErrorsSingleBit", "DeviceGetTotalEccErrors", _SINGLE_BIT, _VOLATILE),
+    ("EccErrorsDoubleBit", "DeviceGetTotalEccErrors", _DOUBLE_BIT, _VOLATILE),
+)
+
 Handle: TypeAlias = Any
 """A GPU or a MIG instance in calls of NVML."""
 
@@ -29,17 +37,6 @@ class GpuError(Exception):
     def __init__(self, code: int, text: str) -> None:
         super().__init__(text)
         self.code = code
-
-
-@frozen
-class Readings:
-    """What a GPU's sensors report. None: the GPU has no such sensor."""
-
-    fan_percent: int | None = None
-    power_mw: int | None = None
-    temperature_c: int | None = None
-    ecc_single_bit: int | None = None
-    ecc_double_bit: int | None = None
 
 
 @frozen
@@ -111,19 +108,14 @@ class Nvml:
         except GpuError as error:
             return 0 if error.code == FUNCTION_NOT_FOUND else None
 
-    def readings(self, uuid: str) -> Readings:
-        """Return what the sensors of a GPU or MIG instance report."""
+    def readings(self, uuid: str) -> dict[str, int]:
+        """Return what the sensors of a GPU or MIG instance report, by the names that -dynamic prints."""
         try:
             device = self.find(uuid)
         except GpuError:
-            return Readings()
-        return Readings(
-            self.ask("DeviceGetFanSpeed", device),
-            self.ask("DeviceGetPowerUsage", device),
-            self.ask("DeviceGetTemperature", device, _GPU_TEMPERATURE),
-            self.ask("DeviceGetTotalEccErrors", device, _SINGLE_BIT, _VOLATILE),
-            self.ask("DeviceGetTotalEccErrors", device, _DOUBLE_BIT, _VOLATILE),
-        )
+            return {}
+        readings = {name: self.ask(function, device, *arguments) for name, function, *arguments in _SENSORS}
+        return {name: value for name, value in readings.items() if value is not None}
 
     def memory_used(self, device: Handle) -> int:
         """Return the bytes of a GPU's memory that are in use. Raise `GpuError` if NVML fails, as the methods below."""
