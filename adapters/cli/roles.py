@@ -25,11 +25,12 @@ from .serve import SERVE, SeparateRole, open_server, preload_modules, serve_unti
 if TYPE_CHECKING:
     from starlette.applications import Starlette
 
+    from ...domain.ports.stimuli import RejectedRequests
     from ..files.app import Exchange
     from ..https.file_service import FileService
     from ..https.manager import ManagerServices, OtherBroker
     from ..https.membership import MemberFiles, Membership
-    from ..https.requests import Record, Rejection
+    from ..https.requests import Record
     from ..https.service import HttpsService
     from ..machine.execution.activation import LaunchRequest
     from ..runtime.pool_server import PoolServer
@@ -122,13 +123,16 @@ def _security_loader(server: PoolServer, arguments: Arguments, daemon: str) -> C
 
 
 def _recorder(server: PoolServer) -> Record:
-    """Return a function that records rejected requests."""
+    """Return a function that records rejected requests in the log, and prints them."""
+    from ..https.rejections import Rejections
 
-    def record(rejection: Rejection) -> None:
-        sender = f" ({rejection.subject})" if rejection.subject else ""
-        server.warn(f"rejected a request from {rejection.address}{sender}: {rejection.message}")
+    def report(rejected: RejectedRequests) -> None:
+        sender = f" ({rejected.sender})" if rejected.sender else ""
+        times = f" {rejected.count} times" if rejected.count > 1 else ""
+        server.warn(f"rejected a request from {rejected.address}{sender}{times}: {rejected.text}")
+        server.report(rejected)
 
-    return record
+    return Rejections(report).record
 
 
 def _other_broker(arguments: Arguments) -> OtherBroker | None:

@@ -29,6 +29,7 @@ from .app import body_of
 _BLOCKS: Final = 8  #: maximum number of blocks of a body that wait for the receiver
 _MOST_WAITING: Final = 1000  #: maximum number of requests that wait for an access point
 _POLL_S: Final = 20.0  #: how long the manager keeps a request of the access point open
+_CONNECTED_S: Final = 3 * _POLL_S  #: an access point that made no request for so long has disconnected
 _FREE_S: Final = 5.0  #: how long a request waits until the access point can take it
 _SILENCE_S: Final = 60.0  #: how long to wait for the next part of a message, or for a receiver to take it
 _PAUSES_S: Final = 0.2, 10.0  #: how long the access point waits after one and after many failed requests
@@ -113,6 +114,7 @@ class Relay:
     def __init__(self, authorizes: Callable[[Request, str], bool]) -> None:
         self._authorizes = authorizes
         self._waiting: dict[str, asyncio.Queue[_Exchange]] = {}
+        self._linked: dict[str, float] = {}  #: when each access point last made a request
         self._exchanges: dict[str, _Exchange] = {}
         self.application = Starlette(
             routes=[
@@ -128,6 +130,7 @@ class Relay:
         if not self._authorizes(request, name):
             return Response(status_code=403)
         await request.body()  # it is empty; what is received next is the end of the connection
+        self._linked[name] = asyncio.get_running_loop().time()
         waiting = self._waiting.setdefault(name, asyncio.Queue(_MOST_WAITING))
         taking = asyncio.ensure_future(waiting.get())
         waits: list[asyncio.Future[Any]] = [taking, asyncio.ensure_future(request.receive())]
@@ -140,8 +143,13 @@ class Relay:
         return StreamingResponse(exchange.body.blocks(), headers={_HEAD: json.dumps(exchange.head)})
 
     def names(self) -> list[str]:
-        """Return the names of the access points that have connected since the manager started."""
-        return sorted(self._waiting)
+        """Return the names of the access points that are connected."""
+        connected = asyncio.get_running_loop().time() - _CONNECTED_S
+        return sorted(name for name, linked in self._linked.items() if linked > connected)
+
+    def knows(self, name: str) -> bool:
+        """Return True if an access point of this name has connected since the manager started."""
+        return name in self._linked
 
     async def _forward(self, request: Request) -> Response:
         path = f"/{request.path_params['path']}"

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from ..files.relay import Relay
 from .commands import SENDER, RoleCommands
 from .enrolment import Enrolment
-from .messages import AccessPoints, Challenge, JoinRequest, PoolInfo, Sender
+from .messages import AccessPoints, Challenge, MemberProof, PoolInfo, Sender
 from .requests import (
     RateLimit,
     Record,
@@ -54,7 +54,7 @@ def application(
         return json_response(msgspec.structs.replace(info, time=time.time(), proof=proof))
 
     async def join(request: Request) -> Response:
-        body = await body_as(JoinRequest, request)
+        body = await body_as(MemberProof, request)
         host = request.url.hostname or ""
         return json_response(
             await run_in_threadpool(enrolment.join, body, _token_of(request), address_of(request), host)
@@ -83,7 +83,7 @@ def application(
 
     async def forward(request: Request) -> Response:
         sender, name = await sender_of(request), request.path_params["name"]
-        if name not in relay.names():
+        if not relay.knows(name):
             known = ", ".join(relay.names()) or "none"
             message = f"the pool has no access point {name[:80]!r}; the connected access points are: {known}"
             raise Rejected(404, "name", message, sender.identity)
@@ -105,9 +105,9 @@ def application(
         return handle_limited
 
     def count_rejection(rejection: Rejection) -> None:
-        if rejection.reason != "rate":  # these would flood the log
+        if rejection.reason != "rate":
             rejections.count(rejection.address)
-            record(rejection)
+        record(rejection)
 
     own_routes = [
         Route("/v1/pool", show_pool, methods=["GET"]),

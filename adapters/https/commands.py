@@ -29,14 +29,14 @@ from ..security.pool_security import PoolSecurity
 from ..security.token_authority import ClientTokens
 from ..security.tokens import POOL
 from ..stores.log_paths import log_paths
-from .messages import Query, Sender
+from .messages import LARGEST_BODY, Query, Sender
 from .remote_query import check_query, run_query
 from .requests import Record, Rejected, json_response, read_body, recording_application
 from .spooling import SPOOL_KINDS, OfferFiles, SpoolTransfers, TakeFiles
 from .token_requests import METHODS, TokenCommand, call_authority
 
 SENDER: Final = "Poolbook-Sender"  #: the header with the `Sender`, as JSON
-LARGEST_COMMAND: Final = 64 << 20  #: bytes of a request that contains jobs
+LARGEST_SUBMISSION: Final = 64 << 20  #: bytes of a request that may contain jobs
 _MOST_QUERIES: Final = 4  #: queries that run at the same time; others wait
 _WRITE: Final = (
     "Continue", "Edit", "Hold", "Release", "ReleaseSpooled", "Remove", "RemoveNow", "ReserveCluster", "Reschedule",
@@ -68,14 +68,15 @@ class RoleCommands:
 
     async def answer(self, request: Request, sender: Sender) -> Response:
         """Raise `Rejected` if the sender may not do that."""
-        body = await read_body(request, LARGEST_COMMAND if sender.name else 1 << 16)
+        largest = LARGEST_SUBMISSION if sender.name and self._spool is not None else LARGEST_BODY
+        body = await read_body(request, largest)
         return await run_in_threadpool(self._answer, bytes(body), sender)
 
     async def answer_forwarded(self, request: Request) -> Response:
-        """Answer a request that the manager has forwarded. Others cannot send the header with the sender."""
+        """Answer a request that the manager has forwarded."""
         if SENDER not in request.headers:
             raise Rejected(403, "sender", "send commands to the manager: POST /v1/access-points/NAME/commands")
-        return await self.answer(request, msgspec.json.decode(request.headers[SENDER], type=Sender))
+        return await self.answer(request, _sender_of(request))
 
     def _answer(self, body: bytes, sender: Sender) -> Response:
         try:
@@ -116,7 +117,9 @@ class RoleCommands:
             reply: dict[str, Any] = {"answer": answer}
         except RequestRefused as refused:
             reply = refused.as_answer()
-        except (msgspec.ValidationError, OSError) as error:
+        except OSError as error:
+            reply = {"refusal": error.strerror or str(error)}
+        except msgspec.ValidationError as error:
             reply = {"refusal": str(error)}
         return Response(msgspec.json.encode(reply), media_type="application/json")
 
@@ -153,4 +156,12 @@ class RoleCommands:
 
 def commands_application(commands: RoleCommands, record: Record) -> Starlette:
     """Return the application that answers the commands that the manager has forwarded."""
-    return recording_application([Route("/", commands.answer_forwarded, methods=["POST"])], record)
+    routes = [Route("/", commands.answer_forwarded, methods=["POST"])]
+    return recording_application(routes, record, lambda request: _sender_of(request).address)
+
+
+def _sender_of(request: Request) -> Sender:
+    """Return the sender of a request that the manager has forwarded. Others cannot send the header with the sender."""
+    if SENDER not in request.headers:
+        return Sender(None, None, "")
+    return msgspec.json.decode(request.headers[SENDER], type=Sender)

@@ -23,10 +23,11 @@ from ..fabric.credentials import BrokerKeys
 from ..security.pool_security import PoolSecurity
 from ..security.private_files import make_private_folder, read_private, write_private
 from ..security.tokens import Identity, SigningKeyError, TokenRejected, claims_of
-from .messages import LARGEST_SKEW_S, LEVELS, Challenge, JoinReply, JoinRequest, MemberProof, clock_message, proof
-from .requests import Rejected
+from .messages import LARGEST_SKEW_S, LEVELS, Challenge, JoinReply, MemberProof, clock_message, proof
+from .requests import RateLimit, Rejected
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}", re.ASCII)
+_JOINS_PER_MINUTE: Final = 1000  #: roles of an identity that join with a token; renewals need none
 _OF_THIS_POOL: Final = "; use a token that `poolbook token create` has printed for this pool"
 _FIXES: Final = {
     "expired": "; create another with `poolbook token create`",
@@ -61,6 +62,7 @@ class Enrolment:
         make_private_folder(folder)
         self._folder, self._security, self._keys, self._fingerprint = folder, security, keys, fingerprint
         self._reply, self._on_revoked = reply, on_revoked
+        self._joins = RateLimit(_JOINS_PER_MINUTE, _JOINS_PER_MINUTE)
         self._lock = Lock()
         self._revoked_ids: set[str] = set()  #: the tokens whose members' credentials were revoked
         self._revoked_at = 0  #: when they were last revoked
@@ -75,7 +77,7 @@ class Enrolment:
         token = f"{challenge.claims}.{urlsafe_b64encode(signature).decode().rstrip('=')}"
         return proof(token, challenge.nonce, self._fingerprint)
 
-    def join(self, request: JoinRequest, token: str, address: str, host: str) -> JoinReply:
+    def join(self, request: MemberProof, token: str, address: str, host: str) -> JoinReply:
         """Make the sender a member, or renew its credentials. Raise `Rejected`."""
         now = time.time()
         self._check(request, now)
@@ -135,7 +137,7 @@ class Enrolment:
             and member.token_id not in self._revoked_ids
         )
 
-    def _check(self, request: JoinRequest, now: float) -> None:
+    def _check(self, request: MemberProof, now: float) -> None:
         if request.role not in LEVELS:
             message = f"{request.role[:80]!r} is not a role that can join; use {' or '.join(LEVELS)}"
             raise Rejected(400, "role", message)
@@ -149,9 +151,13 @@ class Enrolment:
             message = "the signature was not made with the private key of the request's key for this pool"
             raise Rejected(401, "signature", message, request.peer)
 
-    def _admit(self, request: JoinRequest, token: str, address: str, member: _Member | None, now: float) -> _Member:
+    def _admit(self, request: MemberProof, token: str, address: str, member: _Member | None, now: float) -> _Member:
         security, level = self._security(), LEVELS[request.role]
         identity = self.identity_of(token, request.peer)
+        if not self._joins.allows(identity.name, time.monotonic()):
+            message = f"{identity.name} has joined too many roles; the limit is {_JOINS_PER_MINUTE} per minute"
+            raise Rejected(429, "rate", message, identity.name)
+        self._joins.count(identity.name)
         verdict = security.is_authorized(identity, address, level)
         if not verdict.allowed:
             message = (

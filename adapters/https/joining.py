@@ -14,10 +14,9 @@ import msgspec
 from ...domain.errors import PoolbookError
 from ..fabric.credentials import Credentials, UserKey
 from ..fabric.nats_carrier import NatsCarrier
-from ..security.authority import fingerprint
 from .client import TIMEOUT_S, ManagerError, call, checked_url, pool_authority
 from .membership import MemberFiles, Membership
-from .messages import JoinReply, JoinRequest
+from .messages import JoinReply
 
 _CHECK_S, _LONGEST_PAUSE_S, _RENEW_IF_CUT_S = 10.0, 300.0, 60.0
 
@@ -56,9 +55,7 @@ def _request_membership(
     membership: Membership, seed: str, authority: str, token: str, files: MemberFiles
 ) -> Membership:
     """Send a request to join, with or without a token, and store the reply."""
-    request = JoinRequest(membership.role, membership.name, membership.key, time.time())
-    signature = Credentials("", seed).sign(request.signed_text(fingerprint(authority.encode())))
-    request = msgspec.structs.replace(request, signature=signature)
+    request = membership.proof(seed, authority.encode())
     context = ssl.create_default_context(cadata=authority)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     reply = call(membership.url, "/v1/join", JoinReply, context, request, headers)

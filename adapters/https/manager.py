@@ -13,6 +13,7 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import Final, NamedTuple
 
+from starlette.requests import Request
 from starlette.routing import BaseRoute, Mount
 
 from ...domain.errors import PoolbookError
@@ -30,7 +31,7 @@ from .application import application
 from .commands import RoleCommands
 from .enrolment import Enrolment
 from .messages import JoinReply, PoolInfo
-from .requests import Record, authorization_of
+from .requests import Record, Rejection, address_of, authorization_of
 from .service import Address, HttpsService, ServiceError
 
 BROKER_PORT: Final = 4222
@@ -97,7 +98,16 @@ class ManagerServices:
             self._reply,
             self._wake.set,
         )
-        relay = Relay(lambda request, name: enrolment.is_member(f"access-point/{name}", authorization_of(request)))
+
+        def authorizes(request: Request, name: str) -> bool:
+            peer = f"access-point/{name}"
+            is_member = enrolment.is_member(peer, authorization_of(request))
+            if not is_member:
+                message = f"the request does not prove that {peer} sent it"
+                record(Rejection(address_of(request), request.url.path, "proof", message, peer))
+            return is_member
+
+        relay = Relay(authorizes)
         relay_route = Mount("/v1/relay", relay.application)
         ca = self._authority.certificate_path.read_text()
         info = PoolInfo(state().name, ca, self._authority.fingerprint, now, self._security.trust_domain)

@@ -37,6 +37,15 @@ class Membership(Struct, frozen=True):
         assert self.reply is not None, "only a role that has joined has a reply"
         return self.reply
 
+    def proof(self, seed: str, authority: bytes) -> MemberProof:
+        """Return the proof that the role has its private key, for the pool with this authority (PEM)."""
+        from ..fabric.credentials import Credentials
+        from ..security.authority import fingerprint
+
+        proof = MemberProof(self.peer, self.key, time.time())
+        signature = Credentials("", seed).sign(proof.signed_text(fingerprint(authority)))
+        return msgspec.structs.replace(proof, signature=signature)
+
 
 class MemberFiles:
     """The files of a role's membership, next to its log."""
@@ -72,12 +81,9 @@ class MemberFiles:
     def proof(self) -> dict[str, str]:
         """Return the headers that authenticate the role in a request to the manager."""
         from ..fabric.credentials import Credentials
-        from ..security.authority import fingerprint
 
-        proof = MemberProof(self.read().peer, time.time())
-        text = proof.signed_text(fingerprint(self.authority.read_bytes()))
-        signature = Credentials.read(self.credentials).sign(text)
-        return {"Authorization": str(msgspec.structs.replace(proof, signature=signature))}
+        seed = Credentials.read(self.credentials).seed
+        return {"Authorization": str(self.read().proof(seed, self.authority.read_bytes()))}
 
     def carrier(self) -> NatsCarrier:
         """Return the carrier of the role; it connects as soon as the broker can be reached."""

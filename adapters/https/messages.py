@@ -38,36 +38,28 @@ class Challenge(Struct, frozen=True):
     nonce: str
 
 
-class JoinRequest(Struct, frozen=True):
-    """A request to become a member, or to renew the credentials of one (``POST /v1/join``).
+class MemberProof(Struct, frozen=True):
+    """A proof that its author has a role's private key. It is valid for `LARGEST_SKEW_S`.
 
-    The signature proves that the sender has the private key. A new member also sends a token (``Authorization:
-    Bearer``); for a renewal, the key suffices.
+    It is the body of a request to become a member, or to renew the credentials of one (``POST /v1/join``); a new member
+    also sends a token (``Authorization: Bearer``). In other requests of a member, it is the header Authorization.
     """
 
-    role: str
-    name: str
+    peer: str
     key: str  #: the role's public key, as NATS writes the keys of users
     at: float  #: the sender's clock
     signature: str = ""  #: of `signed_text`
 
     @property
-    def peer(self) -> str:
-        return f"{self.role}/{self.name}"
+    def role(self) -> str:
+        return self.peer.partition("/")[0]
+
+    @property
+    def name(self) -> str:
+        return self.peer.partition("/")[2]
 
     def signed_text(self, fingerprint: str) -> str:
-        return f"join {fingerprint} {self.peer} {self.key} {self.at}"
-
-
-class MemberProof(Struct, frozen=True):
-    """The value of the header Authorization in other requests of a member. It is valid for `LARGEST_SKEW_S`."""
-
-    peer: str
-    at: float  #: the sender's clock
-    signature: str = ""  #: of `signed_text`
-
-    def signed_text(self, fingerprint: str) -> str:
-        return f"request {fingerprint} {self.peer} {self.at}"
+        return f"member {fingerprint} {self.peer} {self.key} {self.at}"
 
     def __str__(self) -> str:
         return f"{MEMBER} {base64.urlsafe_b64encode(msgspec.json.encode(self)).decode()}"

@@ -45,13 +45,16 @@ class Rejection(Struct, frozen=True):
 Record = Callable[[Rejection], None]
 
 
-def recording_application(routes: Sequence[BaseRoute], record: Record) -> Starlette:
+def recording_application(
+    routes: Sequence[BaseRoute], record: Record, sender_address: Callable[[Request], str] | None = None
+) -> Starlette:
     """Return an application whose routes raise `Rejected`. ``record`` is called, in a thread of the service, with each
-    rejected request."""
+    rejected request; ``sender_address`` returns the address of its sender, if that is not the client's."""
 
     def reject(request: Request, error: Exception) -> Response:
         assert isinstance(error, Rejected)
-        record(Rejection(address_of(request), request.url.path, error.reason, str(error), error.subject))
+        address = (sender_address or address_of)(request)
+        record(Rejection(address, request.url.path, error.reason, str(error), error.subject))
         return error_response(error.status, str(error), error.reason)
 
     handlers = {Rejected: reject, HTTPException: _http_error, Exception: _unexpected_error}

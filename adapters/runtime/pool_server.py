@@ -12,6 +12,7 @@ import json
 import os
 import signal
 import socket
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
@@ -141,6 +142,7 @@ class PoolServer:
         self._evaluations = EvaluationQueue[_PendingRequest]()
         self._reader = DescriptionReader(self.wake)
         self._links: RoleLinks | None = None
+        self._rejected: deque[s.RejectedRequests] = deque()
         self._reserved = 0
         self._warned = False
         self._connections = Connections(lambda client: self.world.unwatch(client.connection.fileno()))
@@ -156,6 +158,16 @@ class PoolServer:
 
         self._links = RoleLinks(carrier, self.engine, self.world, self.warn)
         return self._links
+
+    def report(self, rejected: s.RejectedRequests) -> None:
+        """Record rejected requests in the next step, from any thread."""
+        self._rejected.append(rejected)
+        self.wake()
+
+    def _reported(self) -> list[s.Stimulus]:
+        """Return the stimulus to record what was reported."""
+        rejected = [self._rejected.popleft() for _ in range(len(self._rejected))]
+        return [s.RejectRequests(self.engine.id("rejected"), tuple(rejected))] if rejected else []
 
     def _listen(self) -> None:
         try:
@@ -353,7 +365,7 @@ class PoolServer:
         if self._links is not None:
             soon.append(now + self._links.until_due())
         until = min([*soon, *([] if until is None else [until])], default=None)
-        stimuli = self.engine.wait(until)
+        stimuli = [*self.engine.wait(until), *self._reported()]
         for client, line in self._connections.requests_of_round():
             self._request(client, line)
         requests, self._pending = self._pending, []

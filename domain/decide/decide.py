@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any, Final
 
 from ..decision.draft import Draft, Refusal, Tables
-from ..events import BackfillExited, Event, JobSignalled, SlotEvent, StarterSignalled
+from ..events import BackfillExited, Event, JobSignalled, RequestsRejected, SlotEvent, StarterSignalled
 from ..ports import stimuli as s
 from ..ports.fabric import Fabric
 from ..ports.run_reports import RUN_REPORTS, RunReport
@@ -57,6 +57,7 @@ _RULES: Final = Rules(
         s.MailHandled: "schedd.notification.mail_handled",
         s.LeaveQueue: "schedd.leave_queue.move_to_history",
         s.ScheduleJobs: "schedd.job_deferral.schedule_jobs",
+        s.RejectRequests: "decide.decide.record_rejections",
         s.Follow: "peers.following.follow",
         s.ExecutionPointSilent: "peers.at_access_point.disconnect",
         s.ExecutionPointHeard: "peers.at_access_point.reconnect",
@@ -184,6 +185,17 @@ def negotiate(draft: Draft[State], stimulus: s.Negotiate) -> None:
     from ..startd.public_ad import PublishedSlots
 
     matches.negotiate(draft, stimulus, PublishedSlots)
+
+
+def record_rejections(draft: Draft[LogState], stimulus: s.RejectRequests) -> None:
+    """Record requests that the HTTPS service has rejected."""
+    for each in stimulus.rejections:
+        since = min(each.since, draft.now)
+        draft.emit(
+            RequestsRejected(
+                *draft.header("denied"), each.address, each.sender, each.reason, each.text, each.count, since
+            )
+        )
 
 
 def defragment(draft: Draft[State]) -> None:

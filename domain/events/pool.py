@@ -102,6 +102,20 @@ class RequestAnswered(Event, frozen=True):
     answer: str  #: the answer (JSON)
 
 
+@event("requests.rejected")
+class RequestsRejected(Event, frozen=True):
+    """Requests from other machines to the role's HTTPS service were rejected. The first of a sender is recorded at
+    once, and further ones for the same reason together within an hour."""
+
+    stream: ClassVar[str] = "requests"
+    address: str  #: the sender's address; empty: several senders, of whom there are too many to record each
+    sender: str  #: the user or role that sent them, as far as it is known
+    reason: str  #: for programs: expired, level, name, rate, size ...
+    text: str  #: what the sender received as the answer to the first
+    count: int  #: the number of requests
+    since: int  #: when the first was rejected, in microseconds
+
+
 @event("evaluation")
 class EvaluationRecorded(Event, frozen=True):
     """The evidence for a decision: an expression, its value and what it read. It is logged once per stimulus."""

@@ -48,4 +48,5 @@ FOLDS: dict[type[e.Event], Callable[[LogState, Any], None]] = {
     e.WriterBegan: _fold_writer_began,
     e.RequestAnswered: _fold_request_answered,
     e.EvaluationRecorded: lambda state, event: None,
+    e.RequestsRejected: lambda state, event: None,
 }

@@ -497,6 +497,23 @@ class OutboxEntry(Struct, frozen=True):
     events: tuple[Event, ...]
 
 
+class RejectedRequests(Struct, frozen=True):
+    """Requests of one sender that were rejected for the same reason: the fields of `RequestsRejected`."""
+
+    address: str
+    sender: str
+    reason: str
+    text: str
+    count: int
+    since: int
+
+
+class RejectRequests(Stimulus, frozen=True):
+    """The HTTPS service has rejected requests."""
+
+    rejections: tuple[RejectedRequests, ...]
+
+
 class Follow(Stimulus, frozen=True):
     """The next entries of the outbox that a peer keeps for this role were read."""
 

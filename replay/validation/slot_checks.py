@@ -58,6 +58,12 @@ def check_answer(pool: JudgedPool, event: e.RequestAnswered) -> None:
     count_refusal_answer(pool, event)
 
 
+@rule(e.RequestsRejected)
+def check_rejections(pool: JudgedPool, event: e.RequestsRejected) -> None:
+    if event.count < 1 or event.since > event.at:
+        pool.report("requests", "rejections", f"{event.count} requests were rejected from {event.since} to {event.at}")
+
+
 # Slots
 
 

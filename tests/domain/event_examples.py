@@ -59,6 +59,7 @@ EXAMPLES: list[e.Event] = [
         user_cpu=1_000_000,
         source="Running",
     ),
+    e.RequestsRejected(AT, "denied", "denied-1", "10.0.0.7", "alice@example.org", "level", "no permission", 3, AT - 9),
     e.WriterBegan(AT, "writer", "serve", 2, "host:1"),
     e.PoolConfigured(AT, "reconfigured", "x", {"PRIORITY_HALFLIFE": "60"}),
     e.DefragPolled(

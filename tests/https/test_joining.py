@@ -14,7 +14,7 @@ from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 from poolbook.adapters.https.client import ManagerError
 from poolbook.adapters.https.joining import Renewal, join, renew
 from poolbook.adapters.https.membership import MemberFiles
-from poolbook.adapters.https.messages import JoinRequest
+from poolbook.adapters.https.messages import MemberProof
 
 from ..fabric.pool import receive
 from .pool import PATIENCE, JoinablePool, joinable_pool
@@ -190,9 +190,9 @@ def test_a_request_needs_the_private_key_and_a_correct_clock(shared_pool: Joinab
     key = UserKey.create()
     fingerprint = shared_pool.fingerprint.removeprefix("sha256=")
     for at, sign, reason in [(time.time(), False, "signature"), (time.time() - 3600, True, "clock")]:
-        request = JoinRequest("execution-point", "e", key.public, at)
+        request = MemberProof("execution-point/e", key.public, at)
         signature = Credentials("", key.seed).sign(request.signed_text(fingerprint)) if sign else "AAAA"
-        body = {"role": "execution-point", "name": "e", "key": key.public, "at": at, "signature": signature}
+        body = {"peer": "execution-point/e", "key": key.public, "at": at, "signature": signature}
         headers = {"Authorization": f"Bearer {shared_pool.token()}"}
         reply = shared_pool.post("/v1/join", json=body, headers=headers).json()
         assert reply["reason"] == reason, reply

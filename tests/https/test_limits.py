@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from poolbook.adapters.https.client import ManagerError
-from poolbook.adapters.https.joining import join
+from poolbook.adapters.https.joining import join, renew
 from poolbook.adapters.https.membership import MemberFiles
 from poolbook.adapters.https.service import Address, HttpsService, ServiceError
 
@@ -23,9 +23,9 @@ TOKEN = "e30.e30.AAAA"
     [
         ("/v1/join", b"x" * 70_000, 413, "size"),
         ("/v1/join", b"no json", 400, "malformed"),
-        ("/v1/join", b'{"role": 1}', 400, "malformed"),
+        ("/v1/join", b'{"peer": 1}', 400, "malformed"),
         ("/v1/join", b"[" * 50_000, 400, "malformed"),
-        ("/v1/join", b'{"role": "\xff"}', 400, "malformed"),
+        ("/v1/join", b'{"peer": "\xff"}', 400, "malformed"),
         ("/v1/pool", b'{"claims": "..", "nonce": ""}', 401, "key"),
         ("/v1/pool", b'{"claims": "e30.e30", "nonce": ""}', 401, "key"),
         ("/v1/none", b"", 404, ""),
@@ -46,8 +46,20 @@ def test_an_address_with_too_many_rejected_requests_must_wait(tmp_path: Path, mo
     with joinable_pool(tmp_path) as pool:
         responses = [pool.post("/v1/join", content=b"") for _ in range(25)]
         assert [response.status_code for response in responses] == [400] * 20 + [429] * 5
-        assert len(pool.rejections) == 20
+        assert len(pool.rejections) == 25
         assert responses[-1].json()["message"].startswith("too many requests from 127.0.0.1 were rejected")
+
+
+def test_an_identity_joins_a_limited_number_of_roles_per_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("poolbook.adapters.https.enrolment._JOINS_PER_MINUTE", 2)
+    with joinable_pool(tmp_path) as pool:
+        pool.join("1.db", "execution-point/one")
+        pool.join("2.db", "execution-point/two")
+        with pytest.raises(ManagerError, match="has joined too many roles; the limit is 2 per minute"):
+            pool.join("3.db", "execution-point/three")
+        renew(pool.files("1.db"))
 
 
 def test_a_connection_without_a_request_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -56,10 +56,12 @@ def test_only_the_access_point_itself_receives_its_requests(tmp_path: Path, monk
         own_seed = Credentials.read(pool.files("a.db").credentials).seed
         foreign_seed, now = UserKey.create().seed, time.time()
 
+        key = pool.files("a.db").read().key
+
         def header(peer: str = "access-point/a", at: float = now, seed: str = own_seed) -> str:
-            proof = MemberProof(peer, at)
+            proof = MemberProof(peer, key, at)
             text = proof.signed_text(pool.fingerprint.removeprefix("sha256="))
-            return str(MemberProof(peer, at, Credentials("", seed).sign(text)))
+            return str(MemberProof(peer, key, at, Credentials("", seed).sign(text)))
 
         def status(authorization: str) -> int:
             return pool.post("/v1/relay/links/a", headers={"Authorization": authorization}).status_code

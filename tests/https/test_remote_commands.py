@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import ssl
 from collections.abc import Iterator
+from pathlib import Path
 from subprocess import CompletedProcess
+from tempfile import TemporaryDirectory
 
 import httpx
 import pytest
@@ -74,8 +77,9 @@ class User:
 
 
 @pytest.fixture(scope="module")
-def roles(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Roles]:
-    with role_processes(tmp_path_factory.mktemp("pool")) as roles:
+def roles() -> Iterator[Roles]:
+    with TemporaryDirectory() as path, role_processes(Path(path)) as roles:
+        os.chmod(path, 0o711)  # other users' jobs run there, too
         roles.start_manager()
         token = roles.token()
         roles.start("a.db", "join", roles.url, token, "-role", "access-point", "-name", "ap")
@@ -118,6 +122,19 @@ def test_jobs_are_submitted_with_their_files_and_their_outputs_are_fetched(owner
     owner.roles.wait_for(lambda: owner.poolbook("q", "-af", "ProcId") == "")
     assert owner.poolbook("history", "-af", "ClusterId", "ProcId") in ("1 1\n1 0\n", "1 0\n1 1\n")
     assert "history -pool" not in owner.poolbook("why", "1.0")
+
+
+def test_a_job_runs_as_the_unix_user_of_its_submitter(roles: Roles, owner: User) -> None:
+    other = User(roles, "nobody", token_for(roles, name="nobody"))
+    other.folder.joinpath("job.sh").write_text("#!/bin/sh\nid -un\n")
+    other.folder.joinpath("job.sub").write_text("executable = job.sh\noutput = out\nqueue\n")
+    if os.geteuid():  # only a pool that root serves has several users
+        assert "accepts no other user's jobs" in other.fail("poolbook", "submit", "job.sub")
+        return
+    other.poolbook("submit", "job.sub")
+    roles.wait_for(lambda: other.poolbook("q", "-af", "JobStatus") == "4\n")
+    other.call("condor_transfer_data", "-all")
+    assert other.folder.joinpath("out").read_text() == "nobody\n"
 
 
 @pytest.fixture(scope="module")
@@ -223,8 +240,8 @@ def test_tokens_are_requested_approved_and_fetched_through_the_manager(roles: Ro
     assert identity("daemon") in newcomer.call("condor_token_list")
     text = newcomer.call("condor_token_fetch", "-authz", "READ", "-lifetime", "60").strip()
     reader = User(roles, "fetched", text)
-    assert reader.poolbook("q", "-af", "Owner") == ""
-    assert "WRITE" in reader.fail("poolbook", "hold", "1.0")
+    assert reader.poolbook("q", "-name", "ap", "-af", "Owner") == ""
+    assert "WRITE" in reader.fail("poolbook", "hold", "-name", "ap", "1.0")
     refused = "Failed to request a session token: Session doesn't allow requested authorization levels.\n"
     assert reader.run("condor_token_fetch", "-authz", "WRITE").stderr == refused
     refused = "Failed to create new auto-approval rule: DAEMON:2:Insufficient privilege to approve request.\n"
