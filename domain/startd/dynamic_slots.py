@@ -97,6 +97,12 @@ def _add_to_parent(draft: Draft[ExecutionPoint], parent: Slot, amounts: dict[str
         draft.emit(SlotAdChanged(*draft.header(cause), parent.name, changes))
 
 
+def usable_devices(draft: Draft[ExecutionPoint], slot: Slot, resource: str) -> Ad:
+    """Return the attributes of a slot's ad that count and list its devices that are neither offline nor in use."""
+    ids = free_devices(slot, draft.state.slots.values()).get(resource, [])
+    return {resource: str(len(ids)), f"Available{resource}": available_text(resource, ids)}
+
+
 _MAX_PLAIN_DIGITS = 9
 """The maximum number of digits of a number that is read without parsing it as an expression."""
 

@@ -7,13 +7,12 @@ A device is offline until the machine's configuration is read again. As for devi
 from __future__ import annotations
 
 from ..decision.draft import Draft
-from ..events import Ad, SlotAdChanged
+from ..events import SlotAdChanged
 from ..ports.stimuli import DevicesFailed
 from ..state.job_ad import quoted
-from ..state.records import Slot
 from ..state.state import ExecutionPoint
-from .custom_resources import assigned_ids, available_text, offline_ids
-from .slot_resources import free_devices
+from .custom_resources import assigned_ids, offline_ids
+from .dynamic_slots import usable_devices
 from .vacating import retire_claim
 
 _CAUSE = "device_failed"
@@ -33,13 +32,7 @@ def take_devices_offline(draft: Draft[ExecutionPoint], stimulus: DevicesFailed) 
         draft.emit(SlotAdChanged(*draft.header(_CAUSE), slot.name, changes))
     for slot in slots:
         if set(failed).intersection(assigned_ids(slot.ad, resource)):
-            draft.emit(SlotAdChanged(*draft.header(_CAUSE), slot.name, _left(draft, slot, resource)))
+            draft.emit(SlotAdChanged(*draft.header(_CAUSE), slot.name, usable_devices(draft, slot, resource)))
     for slot in slots:
         if slot.kind != "partitionable" and set(failed).intersection(assigned_ids(slot.ad, resource)):
             retire_claim(draft, slot, _CAUSE)
-
-
-def _left(draft: Draft[ExecutionPoint], slot: Slot, resource: str) -> Ad:
-    """Return the attributes of the slot's ad that count and list its usable devices."""
-    usable = free_devices(slot, draft.state.slots.values()).get(resource, [])
-    return {resource: str(len(usable)), f"Available{resource}": available_text(resource, usable)}

@@ -12,6 +12,7 @@ from ..state.caches import parse_cached
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from . import draining
+from .dynamic_slots import usable_devices
 from .slot_policy_evaluation import policy_of
 from .slot_resources import STANDARD_RESOURCES
 from .startd_settings import SETTINGS
@@ -107,6 +108,11 @@ def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
     for slot, changes in ads:
         if changes:
             draft.emit(SlotAdChanged(*draft.header("reconfigured"), slot.name, changes))
+    for slot, changes in ads:
+        for name in changes:
+            if name.startswith("Offline") and f"Available{name.removeprefix('Offline')}" in slot.ad:
+                left = usable_devices(draft, slot, name.removeprefix("Offline"))
+                draft.emit(SlotAdChanged(*draft.header("reconfigured"), slot.name, left))
     draining.reevaluate_machine(draft, machine)
 
 

@@ -23,7 +23,15 @@ from ..state.caches import parse_cached
 from ..state.job_ad import quoted, unquoted
 from ..state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ..state.records import Machine, Slot
-from .custom_resources import CustomResource, assign_devices, attributes_of_devices, make_custom_resources, split_list
+from .custom_resources import (
+    PREFIX,
+    CustomResource,
+    assign_devices,
+    assigned_ids,
+    attributes_of_devices,
+    make_custom_resources,
+    split_list,
+)
 from .slot_types import (
     CPUS,
     DISK,
@@ -160,14 +168,38 @@ def reconfiguration(
     equipment = _equipment_when_joined(machine, slots_by_name.values(), equipment)
     offer = machine_offer(id, machine.name, configuration, equipment)
     resources = unquoted(offer.ad["MachineResources"]).split()
-    kept_names = _KEPT_ATTRIBUTES.union(resources, (f"Available{name}" for name in resources))
+    kept_names = _KEPT_ATTRIBUTES.union(resources)
     plans = []
     for plan in offer.slots:
         ad = {**offer.ad, **plan.ad}
         if plan.name in slots_by_name:
-            ad |= {name: text for name, text in slots_by_name[plan.name].ad.items() if name in kept_names}
+            slot_ad = slots_by_name[plan.name].ad
+            ad |= {name: text for name, text in slot_ad.items() if name in kept_names}
+            for resource in resources:
+                listed = split_list(configuration.get(f"{PREFIX}{resource}"))
+                if f"Available{resource}" in slot_ad and (
+                    not listed or {*assigned_ids(slot_ad, resource)} <= {*listed}
+                ):
+                    ad = _with_devices_when_joined(ad, slot_ad, resource, configuration)
         plans.append(SlotPlan(plan.name, plan.kind, ad))
     return Reconfigure(id, machine.name, offer.settings, offer.ad, tuple(plans))
+
+
+def _with_devices_when_joined(ad: Ad, old: Mapping[str, str], resource: str, configuration: Configuration) -> Ad:
+    """Return a slot's ad with the devices that the machine had when it joined. Those that the configuration takes out
+    of service are offline; those that failed are not any more."""
+    attributes = {f"{prefix}{resource}" for prefix in ("Assigned", "Available", "Detected", "Total", "TotalSlot")}
+    offline_names = {f"Offline{resource}", f"Offline{resource}Reason"}
+
+    def is_of_devices(name: str) -> bool:
+        return name in attributes or name.startswith(f"{resource}_")
+
+    others = {name: text for name, text in ad.items() if not is_of_devices(name) and name not in offline_names}
+    configured = split_list(configuration.get(f"OFFLINE_{PREFIX}{resource}"))
+    detected = split_list(unquoted(old.get(f"Detected{resource}", '""')))
+    offline = dict.fromkeys(id for id in detected if id in configured)
+    more = {f"Offline{resource}": quoted(",".join(offline))} if offline else {}
+    return {**others, **{name: text for name, text in old.items() if is_of_devices(name)}, **more}
 
 
 def _equipment_when_joined(machine: Machine, slots: Iterable[Slot], equipment: Equipment) -> Equipment:

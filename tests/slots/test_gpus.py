@@ -12,7 +12,7 @@ from poolbook.replay.why.job import why_job
 from poolbook.replay.why.slot import why_slot
 
 from ..domain.pools import TestPool
-from .machines import equipment, new_pool, offer
+from .machines import equipment, new_pool, offer, reconfigure
 
 TWO_CARDS = """\
 DetectedGPUs = "GPU-old, GPU-new"
@@ -186,3 +186,42 @@ def test_why_gives_the_reason_why_a_slot_is_broken() -> None:
     answer = why_slot(pool_with(TWO_CARDS, SLOTS).log.read(), "slot1@h").texts
     assert answer[-2] == "It is broken, and runs no jobs: Not enough instances of resource GPUs."
     assert answer[-1].startswith("Change its slot type in the configuration")
+
+
+DEVICE_ATTRIBUTES = ("GPUs", "AssignedGPUs", "AvailableGPUs", "OfflineGPUs", "OfflineGPUsReason")
+
+
+def devices(pool: TestPool, slot: str) -> dict[str, str]:
+    ad = pool.state.slots[f"{slot}@h"].ad
+    return {name: ad[name] for name in DEVICE_ATTRIBUTES if name in ad}
+
+
+def test_a_reconfiguration_takes_a_gpu_offline_while_its_job_continues() -> None:
+    pool = pool_with(TWO_CARDS)
+    pool.submit(2, RequestGPUs="1")
+    pool.advance(10)
+    text = "MACHINE_RESOURCE_INVENTORY_GPUs = discovery\n"
+    offline = f"{text}OFFLINE_MACHINE_RESOURCE_GPUs = GPU-new\n"
+    assert not pool.handle(reconfigure(pool, offline, equipment(GPUs=TWO_CARDS))).refusal
+    both = '"GPU-old,GPU-new"'
+    taken = {"GPUs": "0", "AvailableGPUs": "{}", "OfflineGPUs": '"GPU-new"'}
+    assert devices(pool, "slot1") == {**taken, "AssignedGPUs": both}
+    assert devices(pool, "slot1_2") == {**taken, "AssignedGPUs": '"GPU-new"'}
+    assert devices(pool, "slot1_1")["GPUs"] == "1" and pool.status("1.1") == "Running"
+    pool.advance(60)
+    assert devices(pool, "slot1") == {**taken, "AssignedGPUs": both, "GPUs": "1", "AvailableGPUs": "{GPUs_GPU_old}"}
+    assert not pool.handle(reconfigure(pool, text, equipment(GPUs=TWO_CARDS))).refusal
+    free = {"GPUs": "2", "AvailableGPUs": "{GPUs_GPU_old,GPUs_GPU_new}", "AssignedGPUs": both}
+    assert devices(pool, "slot1") == free
+    assert list(validate(pool.log.read())) == []
+
+
+def test_a_reconfiguration_brings_a_repaired_gpu_back_even_if_it_is_not_detected_yet() -> None:
+    pool = pool_with(TWO_CARDS)
+    fail(pool, "GPU-old")
+    assert devices(pool, "slot1")["OfflineGPUsReason"] == '"Xid 79"'
+    text = "MACHINE_RESOURCE_INVENTORY_GPUs = discovery\n"
+    answer = pool.handle(reconfigure(pool, text, equipment(GPUs="DetectedGPUs = 0\n")))
+    assert not answer.refusal
+    assert devices(pool, "slot1")["AvailableGPUs"] == "{GPUs_GPU_old,GPUs_GPU_new}"
+    assert "OfflineGPUs" not in devices(pool, "slot1")
