@@ -17,7 +17,7 @@ from . import imported_ads
 from .checkpoint import read_checkpoint
 from .job_ads import Clusters, ads
 from .job_columns import QUEUE_ATTRIBUTES, Columns
-from .job_query import ALL, JobSelection, SelectedJobs, select_ranges
+from .job_query import ALL, JobSelection, ProcRange, SelectedJobs, select_ranges
 from .schema import NEGOTIATOR_KEY
 
 if TYPE_CHECKING:
@@ -275,6 +275,16 @@ class Views:
         clusters = Clusters(self.connection)
         selected = select_ranges(self.connection, selection, "oldest" if forwards else "newest")
         return islice((ad for job_range in selected for ad in ads(clusters, job_range, not forwards)), limit)
+
+    def ended_after(self, position: int) -> Iterator[tuple[int, ClassAd]]:
+        """Yield the ads of the jobs that left the queue after a position of the log, each with the position of its
+        event, in this order."""
+        clusters = Clusters(self.connection)
+        columns = "position, cluster, first, last, status, changes"
+        statement = f"SELECT {columns} FROM history WHERE position > ? ORDER BY position, id"
+        for at, *fields in self.connection.execute(statement, (position,)):
+            for ad in ads(clusters, ProcRange(*fields)):
+                yield at, ad
 
     def kept_ad_places(
         self, selection: JobSelection = ALL, forwards: bool = False, *, once: bool = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -10,8 +11,11 @@ from typing import Final
 
 from ...domain.config import Configuration
 from ...domain.coverage.settings import DAEMON_LIST, parse_daemon_list
+from .config_sources import VARIABLE
 
-COMPANIONS: Final[Mapping[str, Sequence[str]]] = {"METRICD": ("metrics",), "GANGLIAD": ("metrics", "-gangliad")}
+COMPANIONS: Final[Mapping[str, Sequence[str]]] = {
+    "METRICD": ("metrics",), "GANGLIAD": ("metrics", "-gangliad"), "ADSTASH": ("condor_adstash",),
+}  # fmt: skip
 """The command of each daemon. At the end of its standard input, it ends, so it does not survive the pool."""
 _HISTORY: Final = ("metrics", "-history")
 _RESTART_S: Final = 10
@@ -31,9 +35,11 @@ class Companions:
             wanted["the pool's history"] = _HISTORY
         config = [word for file in files for word in ("-config", file)]
         self._commands = {
-            name: [sys.executable, "-c", _ENTRY, *words, "-stdin", "-log", url, *config]
+            name: [sys.executable, "-c", _ENTRY, *words, "-stdin", *(config if words[0] == "metrics" else ())]
             for name, words in wanted.items()
         }
+        # Its tools take the log and the configuration from the environment, as HTCondor's do.
+        self._environment = {**os.environ, "POOLBOOK_LOG": url, **({VARIABLE: files[-1]} if files else {})}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self._due = dict.fromkeys(self._commands, 0.0)
 
@@ -45,7 +51,9 @@ class Companions:
         now = time.monotonic()
         for name, command in self._commands.items():
             if name not in self._running and self._due[name] <= now:
-                self._running[name] = subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True)
+                self._running[name] = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, start_new_session=True, env=self._environment
+                )
                 self._due[name] = now + _RESTART_S
 
     @property

@@ -94,7 +94,7 @@ ROLES: Final = frozenset({"COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD"})
 """The daemons whose functions every pool performs."""
 DEFRAG: Final = "DEFRAG"
 """The daemon that defragments a pool."""
-OPTIONS: Final = frozenset({DEFRAG, "GANGLIAD", "METRICD"})
+OPTIONS: Final = frozenset({DEFRAG, "ADSTASH", "GANGLIAD", "METRICD"})
 """The daemons whose functions a pool performs only if they are listed."""
 _INVISIBLE: Final = frozenset({"MASTER", "SHARED_PORT"})
 """Daemons that a pool does not need, so listing them is harmless."""

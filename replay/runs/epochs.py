@@ -57,8 +57,13 @@ def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
 
     :param events: a log from its beginning, or the streams of some of its clusters
     """
+    return (ad for _, ad in epochs_with_positions(events))
+
+
+def epochs_with_positions(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Ad]]:
+    """Yield the same ads, each with the position of the `JobExited` event."""
     clusters: dict[int, _EpochCluster] = {}
-    for _, event in events:
+    for position, event in events:
         if isinstance(event, e.ClusterSubmitted):
             clusters[event.cluster] = _EpochCluster(event.ad, Variants(event.columns))
             continue
@@ -67,7 +72,7 @@ def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
         if epoch_cluster is None or jobs is None:
             continue
         if isinstance(event, e.JobExited):
-            yield _epoch(epoch_cluster, event)
+            yield position, _epoch(epoch_cluster, event)
         if hasattr(event, "proc"):
             fold_job(epoch_cluster.changes(event.proc), epoch_cluster.base(event.proc), event)
             if isinstance(event, e.JobExited) and event.left:

@@ -134,7 +134,6 @@ def test_every_default_is_known_and_most_unsupported_settings_have_a_subject() -
         ("DEFRAG_STATE_FILE = /tmp/x", "DEFRAG_STATE_FILE has no effect"),
         ("STARTD.STARTD_DEBUG = D_LOAD", "STARTD.STARTD_DEBUG has no effect"),
         ("SLOT1_CPU_AFFINITY = 1", "SLOT1_CPU_AFFINITY has no effect"),
-        ("use FEATURE : ADSTASH", "use FEATURE:ADSTASH (ADSTASH_SCHEDD_HISTORY, DAEMON_LIST) have no effect"),
         (
             "START_VANILLA_UNIVERSE = 3",
             "START_VANILLA_UNIVERSE: Poolbook does not enforce which jobs the schedd starts yet, and would allow",

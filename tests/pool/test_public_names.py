@@ -28,6 +28,7 @@ INSIDE = {
     "ServiceError": "the command prints it",
     "AuthorityError": "the commands print it, and the manager does not start",
     "_Skip": "the evaluation of a metric ends: the metric is not published",
+    "StashError": "condor_adstash prints it",
     "_CannotRun": "a container's shim catches it: the job is held",
     "_Failed": "the transfer that raises it repeats the request",
     "ListChanged": "the transfer reads the list of files again",

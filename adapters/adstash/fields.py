@@ -1,0 +1,120 @@
+"""The types of fields: of known attributes (``fields.txt``), and of others by their names (``TEMPLATES``).
+
+Source: condor_adstash's mappings (adstash/mapping/).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+from attrs import frozen
+
+HISTORY, EPOCHS, TRANSFERS = "history", "job_epoch_history", "transfer_epoch_history"
+KINDS: Final = (HISTORY, EPOCHS, TRANSFERS)
+IGNORED: Final = "ignored"
+_KEYWORD_BYTES: Final = 32766  #: the longest text that Lucene indexes as a whole
+_DATE: Final = {"type": "date", "format": "epoch_second||strict_date_optional_time"}
+_KEYWORD: Final = {"type": "keyword", "ignore_above": _KEYWORD_BYTES}
+_UNINDEXED_TEXT: Final = {"type": "text", "norms": "false", "index": "false"}
+MAPPINGS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "text": {"type": "text"}, "unindexed text": _UNINDEXED_TEXT, "keyword": _KEYWORD, "double": {"type": "double"},
+    "long": {"type": "long"}, "date": _DATE, "boolean": {"type": "boolean"},
+    "object": {"type": "object", "dynamic": True}, "nested": {"type": "nested", "dynamic": True},
+}  # fmt: skip
+"""What the search engine stores, by the type of a field."""
+_TIMES: Final = ("condor_adstash_runtime", "condor_history_runtime")
+_ABOUT: Final = (
+    "condor_adstash_hostname", "condor_adstash_username", "condor_adstash_version", "condor_adstash_platform",
+    "condor_adstash_source", "condor_history_host_platform", "condor_history_host_version", "condor_history_host_name",
+)  # fmt: skip
+
+
+@frozen
+class Template:
+    """A rule for the names of other attributes: a glob, or a regular expression for the whole name."""
+
+    name: str
+    match: str
+    type: str
+    kinds: tuple[str, ...] = KINDS
+    is_regex: bool = False
+
+    def fits(self, attribute: str) -> bool:
+        pattern = self.match if self.is_regex else re.escape(self.match).replace(r"\*", ".*")
+        return re.fullmatch(pattern, attribute) is not None
+
+    def definition(self, kind: str) -> dict[str, Any]:
+        mapping = _UNINDEXED_TEXT if kind == TRANSFERS and self.match == "*_EXPR" else MAPPINGS[self.type]
+        pattern = {"match_pattern": "regex"} if self.is_regex else {}
+        return {self.name: {**pattern, "match": self.match, "mapping": dict(mapping)}}
+
+
+_JOBS: Final = (HISTORY, EPOCHS)
+TEMPLATES: Final = (
+    Template("raw_expression", "*_EXPR", "keyword"),
+    Template("transformbody_attrs", "TransformBody_*", "keyword", _JOBS),
+    Template("date_attrs", "*Date", "date"),
+    Template("provisioned_attrs", "*Provisioned", "long", _JOBS),
+    Template("num_attrs", "Num[A-Z].*", "long", _JOBS, True),
+    Template("stats_attrs", r".+Stats\..+", "double", _JOBS, True),
+    Template("counts_attrs", r".+Counts\..+", "long", _JOBS, True),
+    Template("resource_request_attrs", "^Request[A-Z].*$", "long", _JOBS, True),
+    Template("target_bool_attrs", "(?i)^(Want|Has|Is).+$", "boolean", KINDS, True),
+)
+_DEFAULT: Final = {"DEFAULT": {"match_mapping_type": "string", "mapping": _KEYWORD}}
+
+
+@frozen
+class Fields:
+    """The types of the attributes of one kind of ads. ``spellings``: known names in lower case, as they are spelled."""
+
+    kind: str
+    types: Mapping[str, str]
+    spellings: Mapping[str, str]
+    templates: tuple[Template, ...]
+
+    def field(self, attribute: str) -> tuple[str, str]:
+        """Return the name and the type of an attribute's field. Unknown attributes are keywords, in lower case."""
+        known = self.spellings.get(attribute.lower())
+        if known is not None:
+            return known, self.types[known]
+        template = next((each for each in self.templates if each.fits(attribute)), None)
+        return (attribute.lower(), "keyword") if template is None else (attribute, template.type)
+
+    def mappings(self) -> dict[str, Any]:
+        """Return the mappings of an index."""
+        properties: dict[str, Any] = {
+            name: dict(MAPPINGS[of_type]) for name, of_type in self.types.items() if of_type != IGNORED
+        }
+        properties["metadata"] = {"type": "object"}
+        properties |= {f"metadata.{name}": {"type": "keyword"} for name in _ABOUT}
+        properties |= {f"metadata.{name}": dict(_DATE) for name in _TIMES}
+        templates = [*(template.definition(self.kind) for template in self.templates), _DEFAULT]
+        return {"properties": properties, "dynamic_templates": templates}
+
+
+@cache
+def fields_of(kind: str) -> Fields:
+    """Return the fields of history, job_epoch_history or transfer_epoch_history ads."""
+    types: dict[str, str] = {}
+    section = ""
+    for line in files(__package__).joinpath("fields.txt").read_text().splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and not line.startswith("#"):
+            of_kind, _, of_type = section.partition(": ")
+            if of_kind == (TRANSFERS if kind == TRANSFERS else HISTORY):
+                types |= dict.fromkeys(line.split(), of_type)
+    if kind == EPOCHS:
+        types |= {"EpochAdType": "keyword", "EpochWriteDate": "date"}
+    spellings = {name.lower(): name for name in types}
+    return Fields(kind, types, spellings, tuple(each for each in TEMPLATES if kind in each.kinds))
+
+
+CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "text": str, "unindexed text": str, "keyword": str, "double": float, "long": int, "date": int, "boolean": bool,
+}  # fmt: skip
