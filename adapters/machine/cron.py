@@ -224,7 +224,10 @@ class Cron:
 
     def start_due_programs(self, now: int) -> None:
         for state in list(self._states.values()):
-            if state.due is not None and state.due <= now and self._meets_condition(state.job):
+            if state.due is not None and state.due <= now:
+                if not self._meets_condition(state.job):
+                    state.due = now + (1 if self.machine_ad is None else max(1, state.job.period)) * SECOND
+                    continue
                 is_periodic = state.job.mode == "Periodic"
                 state.due = now + state.job.period * SECOND if is_periodic else None
                 if state.child is None:

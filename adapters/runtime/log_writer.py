@@ -45,6 +45,7 @@ _REPORTED_ONCE = (
     | s.ActivationMeasured
     | s.ActivationEnded
     | s.BenchmarksDone
+    | s.DevicesFailed
     | s.BackfillRunning
     | s.BackfillEnded
 )  #: what the world says once and will not say again
