@@ -79,14 +79,13 @@ def _serve_manager(arguments: Arguments, url: str) -> int:
     if not listen:
         raise UsageError("-role manager: name the address for the other roles, such as -listen 0.0.0.0:9618")
     with _with_extra():
-        from ..https.manager import BROKER_PORT
         from ..https.service import Address, HttpsService
     dialect = arguments.value("dialect", HTCONDOR_25.name)
     try:
         address = Address.parse(listen)
     except ValueError as error:
         raise UsageError(f"-listen: {error}") from None
-    broker = _other_broker(arguments) or last_number(SERVE, arguments, "broker-port", least=1) or BROKER_PORT
+    broker = _other_broker(arguments) or last_number(SERVE, arguments, "broker-port", least=1) or 0
     separate = SeparateRole(MANAGER, host_name(), dialect)
     with (
         closing(HttpsService(address)) as service,

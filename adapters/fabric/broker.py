@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import sysconfig
 import time
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from threading import RLock
 
 from ..security.private_files import make_private_folder, write_private
 from .credentials import BrokerKeys
+from .nats_link import PORT
 
 _MAX_PAYLOAD = 1_000_000  #: bytes of a message
 _LOG_SIZE = 10_000_000  #: bytes of a log file; then the server starts another one
@@ -29,6 +31,18 @@ _KEPT_LOGS = 3
 _HANDSHAKE_S = 10  #: seconds that a client has for TLS, and for showing its token
 _STOPPING_S = 5.0
 _POLL_S = 0.02
+
+
+def broker_port(folder: Path, host: str) -> int:
+    """Return the port of the last start of a broker in this directory, because the roles have stored it. For a new
+    broker, return 4222, or another port if that one is in use."""
+    with suppress(OSError, IndexError, ValueError):
+        return int(_first_line((folder / "nats-server.conf").read_text()).split()[-1])
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    for port in (PORT, 0):
+        with suppress(OSError), socket.create_server((host, port), family=family) as server:
+            return int(server.getsockname()[1])
+    return PORT
 
 
 class Broker:

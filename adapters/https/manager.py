@@ -20,7 +20,7 @@ from ...domain.errors import PoolbookError
 from ...domain.state.peers import MANAGER
 from ...domain.state.pool_settings import SETTINGS
 from ...domain.state.state import LogState
-from ..fabric.broker import Broker
+from ..fabric.broker import Broker, broker_port
 from ..fabric.credentials import BrokerKeys, Credentials, UserKey
 from ..fabric.nats_carrier import NatsCarrier
 from ..files.relay import Relay
@@ -34,7 +34,6 @@ from .messages import JoinReply, PoolInfo
 from .requests import Record, Rejection, address_of, authorization_of
 from .service import Address, HttpsService, ServiceError
 
-BROKER_PORT: Final = 4222
 _MAINTENANCE_S: Final = 60
 _WILDCARDS: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 _ACCOUNT: Final = re.compile(r"\bA[A-Z2-7]{55}\b")
@@ -54,7 +53,7 @@ class ManagerServices:
 
     :param state: returns the manager's state
     :param load_security: reads the configuration, and returns the pool's security
-    :param broker: the port of the pool's broker, or a broker elsewhere
+    :param broker: the port of the pool's broker (0: that of its last start, or else a free one), or a broker elsewhere
     :param record: called, in a thread, with each rejected request
     :param warn: called, in a thread, with problems for the administrator
     :param log: the manager's log
@@ -81,6 +80,8 @@ class ManagerServices:
         self._credentials = self._folder / "manager.creds"
         address = service.address
         self._port = broker if isinstance(broker, int) else 0
+        if not broker:
+            self._port = broker_port(self._folder / "broker", address.host)
         self.broker = (
             None
             if self._other

@@ -11,12 +11,13 @@ import sysconfig
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from poolbook.adapters.fabric import nats_carrier, nats_link
-from poolbook.adapters.fabric.broker import Broker, server_program
+from poolbook.adapters.fabric.broker import Broker, broker_port, server_program
 from poolbook.adapters.fabric.carrier import LARGEST
 from poolbook.adapters.fabric.nats_carrier import NatsCarrier
 
@@ -199,3 +200,18 @@ def test_no_other_user_can_read_a_file_and_arguments_have_no_secrets(pool: Broke
     ]
     assert process.joinpath("environ").read_bytes() == b""
     assert "SO" not in (pool.folder / "broker" / "nats-server.conf").read_text().split()
+
+
+def test_a_broker_without_a_port_takes_a_free_one_and_keeps_it(tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    with ExitStack() as taken:
+        with suppress(OSError):  # another program has it
+            taken.enter_context(socket.create_server(("127.0.0.1", nats_link.PORT)))
+        port = broker_port(new, "127.0.0.1")
+    assert port not in (0, nats_link.PORT)
+    recorded = tmp_path / "recorded"
+    recorded.mkdir()
+    (recorded / "nats-server.conf").write_text(f"# 127.0.0.1 {port}\n{{}}")
+    with socket.create_server(("127.0.0.1", port)):
+        assert broker_port(recorded, "127.0.0.1") == port

@@ -120,7 +120,7 @@ def test_jobs_of_slots_are_suspended_continued_and_vacated(call: Call, served: P
         (("drain", "a", "-resume", "-restart"), "-restart-on-completion conflicts with -resume-on-completion"),
         (("off", "a", "b"), "specify only one machine"),
         (("on", "a"), "only affects this machine"),
-        (("reconfig", "-daemon", "startd"), "one process has all roles"),
+        (("reconfig", "-daemon", "startd"), "`poolbook serve` and `poolbook join` start the roles"),
         (("reschedule", "a"), "only affects this machine"),
     ],
 )
