@@ -238,7 +238,7 @@ def test_tokens_are_requested_approved_and_fetched_through_the_manager(roles: Ro
     out, _ = request.communicate(PATIENCE)
     assert f"Ask an administrator to please approve request {id}." in out
     assert identity("daemon") in newcomer.call("condor_token_list")
-    text = newcomer.call("condor_token_fetch", "-authz", "READ", "-lifetime", "60").strip()
+    text = newcomer.call("condor_token_fetch", "-authz", "READ", "-lifetime", "600").strip()
     reader = User(roles, "fetched", text)
     assert reader.poolbook("q", "-name", "ap", "-af", "Owner") == ""
     assert "WRITE" in reader.fail("poolbook", "hold", "-name", "ap", "1.0")
