@@ -220,10 +220,11 @@ def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
     with closing(server):
         broker = files.carrier()
         if membership.role == ACCESS_POINT:
-            commands = _commands(server, arguments, url)
+            record = _recorder(server)
+            commands = _commands(server, arguments, url, record)
             carrier = AccessPointPaths(broker)
             server.connect(carrier).offer_files(
-                lambda request_of: _file_service(files, membership, request_of, carrier.exchange, commands)
+                lambda request_of: _file_service(files, membership, request_of, carrier.exchange, commands, record)
             )
         else:
             paths = ExecutionPointPaths(broker, membership.name, files.folder / "access-points.json")
@@ -234,12 +235,12 @@ def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
             return serve_until_stopped(server, arguments, where)
 
 
-def _commands(server: PoolServer, arguments: Arguments, url: str) -> Callable[[FileService], Starlette]:
+def _commands(server: PoolServer, arguments: Arguments, url: str, record: Record) -> Callable[[FileService], Starlette]:
     """Return a function that returns the application for commands from other machines."""
     from ..https.commands import RoleCommands, commands_application
     from ..https.spooling import SpoolTransfers
 
-    security, record = _security_loader(server, arguments, "SCHEDD"), _recorder(server)
+    security = _security_loader(server, arguments, "SCHEDD")
     uid_domain = server.engine.state.uid_domain
     return lambda files: commands_application(
         RoleCommands(url, "SCHEDD", uid_domain, security, SpoolTransfers(url, files)), record
@@ -252,12 +253,13 @@ def _file_service(
     request_of: Callable[[str], LaunchRequest | None],
     exchange: Exchange,
     commands: Callable[[FileService], Starlette],
+    record: Record,
 ) -> FileService:
     from ..https.file_service import FileService
 
     folder = files.folder / "files"
     return FileService(
-        folder, membership.name, request_of, membership.url, files.authority, files.proof, exchange, commands
+        folder, membership.name, request_of, membership.url, files.authority, files.proof, exchange, commands, record
     )
 
 

@@ -48,9 +48,18 @@ _BLOCK = 1 << 20
 _RANGE = re.compile(r"bytes[= ]([0-9]{1,18})-([0-9]{1,18})(?:/[0-9]+)?")
 
 
-def files_app(offers: Offers, exchange: Exchange = lambda peer, datagrams: []) -> Starlette:
+def files_app(
+    offers: Offers,
+    exchange: Exchange = lambda peer, datagrams: [],
+    reject: Callable[[Request], None] = lambda request: None,
+) -> Starlette:
     """Return the application. Mount it where the base URLs in ``LaunchRequest.access_point`` point to. ``exchange``
-    receives the datagrams of a peer, and returns those for it."""
+    receives the datagrams of a peer, and returns those for it; ``reject`` is called with requests with a wrong key."""
+
+    async def forbid(request: Request, error: Exception) -> Response:
+        reject(request)
+        return Response(status_code=403)
+
     app = _FilesApp(offers, exchange)
     return Starlette(
         routes=[
@@ -63,6 +72,7 @@ def files_app(offers: Offers, exchange: Exchange = lambda peer, datagrams: []) -
             Route("/{activation}/{part}/data", app.send, methods=["GET"]),
         ],
         exception_handlers={
+            403: forbid,
             StaleRequest: _precondition_failed,
             ValueError: _bad_request,
             ClientDisconnect: _bad_request,

@@ -108,9 +108,10 @@ def exchange(
         response = connection.getresponse()
         data = response.read(largest + 1)
     except (OSError, http.client.HTTPException) as error:
-        raise ManagerError(
-            f"{base} does not answer: {error or type(error).__name__}; {_fix(error, distrust)}"
-        ) from None
+        unreachable = ManagerError(f"{base} does not answer: {error or type(error).__name__}; {_fix(error, distrust)}")
+        connection_error = f"CEDAR:6001:Failed to connect to <{parts.netloc}>"
+        unreachable.tool = f"Error: communication error\n{connection_error}\n{unreachable}"
+        raise unreachable from None
     finally:
         connection.close()
     if len(data) > largest:

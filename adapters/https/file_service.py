@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.routing import Mount
 
 from ..fabric.file_access import FileAccess
@@ -19,6 +20,7 @@ from ..files.relay import RelayClient
 from ..machine.execution.activation import LaunchRequest
 from ..machine.host import host_addresses
 from ..security.authority import Authority
+from .requests import Record, Rejection, address_of
 from .service import Address, HttpsService, ServiceError
 
 _PATH = "/files"
@@ -34,18 +36,24 @@ class FileService:
     :param proof: returns the headers that prove to the manager which access point this is
     :param exchange: receives datagrams of a peer, and returns those for it
     :param commands: returns what answers the commands that the manager forwards, at the path /commands
+    :param record: called, in a thread, with each rejected request
     """
 
     def __init__(
         self, folder: Path, name: str, request_of: Callable[[str], LaunchRequest | None], manager: str,
         authority: Path, proof: Callable[[], Mapping[str, str]], exchange: Exchange,
-        commands: Callable[[FileService], Starlette],
+        commands: Callable[[FileService], Starlette], record: Record,
     ) -> None:  # fmt: skip
         self._offers = Offers(folder)
         self._request_of = request_of
         own_authority = Authority(folder, name, time.time())
         addresses = [*host_addresses()]
-        application = files_app(self._offers, exchange)
+
+        def reject(request: Request) -> None:
+            message = "the key is not that of the files or of the execution point"
+            record(Rejection(address_of(request), request.url.path, "key", message, ""))
+
+        application = files_app(self._offers, exchange, reject)
         self._service = _listen(folder / "port")
         self._service.start(
             Starlette(routes=[Mount(_PATH, application)]),

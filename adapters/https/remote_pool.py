@@ -67,7 +67,7 @@ class RemotePool:
         try:
             return exchange(self._base, path, self._context, body, headers, _ANSWER_S, _LARGEST_ANSWER, trust)
         except ManagerError as error:
-            error.tool = f"{self._tool_message(error)}\n{error}"
+            error.tool = error.tool or f"{self._tool_message(error)}\n{error}"
             raise
 
     def _tool_message(self, error: ManagerError) -> str:
@@ -76,7 +76,6 @@ class RemotePool:
             return "Error: Collector has no record of schedd/submitter"
         user = self._token.subject if self._token else "unauthenticated@unmapped"
         return {
-            0: f"CEDAR:6001:Failed to connect to <{self._host}>",
             401: "AUTHENTICATE:1003:Failed to authenticate with any method\n"
             "AUTHENTICATE:1004:Failed to authenticate using IDTOKENS",
             403: f'SECMAN:2010:Received "DENIED" from server for user {user} using method IDTOKENS.',

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
 from collections import Counter
 from pathlib import Path
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +17,7 @@ from poolbook.domain.ports.stimuli import RejectedRequests
 from poolbook.events import PoolFounded, RequestsRejected
 from poolbook.replay.validation import examine
 
-from .roles import role_processes
+from .roles import PATIENCE, role_processes
 from .test_remote_commands import User, identity, token_for
 
 SENDERS = st.builds(
@@ -63,5 +65,11 @@ def test_rejections_are_in_the_log_of_the_role_that_rejected(tmp_path: Path) -> 
         reader.fail("poolbook", "q")
         roles.wait_for(lambda: "signature" in roles.call("log", "requests", "-log", "m.db"))
         assert roles.call("log", "requests", "-log", "a.db").count(f"level, 1 x: {identity()}: ") == 1
+        relay = f"{roles.url}/v1/relay/to/ap/datagrams/ep"
+        authority = ssl.create_default_context(cafile=tmp_path / "m.db.security" / "ca" / "ca.pem")
+        wrong_key = {"Authorization": "Bearer x"}
+        answer = httpx.post(relay, headers=wrong_key, verify=authority, trust_env=False, timeout=PATIENCE)
+        assert answer.status_code == 403
+        roles.wait_for(lambda: "the key is not that of the files" in roles.call("log", "requests", "-log", "a.db"))
         for log in ("m.db", "a.db"):
             assert f"{log}: sound" in roles.call("verify", "-log", log)

@@ -24,6 +24,7 @@ from poolbook.adapters.security.user_tokens import tokens_in
 
 from .. import forked
 from ..pool.real import environment
+from ..ports import free_port
 from .roles import PATIENCE, Roles, role_processes
 
 PROGRAM = "import sys; sys.argv[0] = sys.argv.pop(1); from poolbook.adapters.cli.main import entry; entry()"
@@ -51,9 +52,9 @@ class User:
         tokens.mkdir(0o700, parents=True, exist_ok=True)
         tokens.joinpath("pool").write_text(f"{token}\n")
 
-    def run(self, program: str, *words: str) -> CompletedProcess[str]:
+    def run(self, program: str, *words: str, pool: str = "") -> CompletedProcess[str]:
         values = {**environment(), "HOME": str(self.home), "POOLBOOK_LOG": "none.db"}
-        command = ["-c", PROGRAM, program, *words, "-pool", self.roles.url]
+        command = ["-c", PROGRAM, program, *words, "-pool", pool or self.roles.url]
         return forked.run(command, cwd=self.folder, env=values, timeout=PATIENCE)
 
     def start(self, program: str, *words: str, at: str = "") -> forked.Process:
@@ -209,6 +210,13 @@ def test_a_manager_that_is_not_the_known_one_receives_no_token(roles: Roles) -> 
     certificate = "".join(other_authority.read_text().splitlines()[1:-1])
     known_hosts.write_text(f"{line.rpartition(' ')[0]} {certificate}\n")
     assert f"remove the line of 127.0.0.1:{roles.port} from {known_hosts}" in user.fail("poolbook", "q")
+
+
+def test_tools_report_an_unreachable_manager_like_htcondors(owner: User) -> None:
+    url = f"https://127.0.0.1:{free_port()}"
+    error = owner.run("condor_status", pool=url).stderr
+    connection_error = f"CEDAR:6001:Failed to connect to <{url.removeprefix('https://')}>"
+    assert error.startswith(f"Error: communication error\n{connection_error}\n{url} does not answer: "), error
 
 
 def test_one_of_several_access_points_must_be_named(roles: Roles, owner: User) -> None:
