@@ -6,6 +6,7 @@ from __future__ import annotations
 import heapq
 import json
 import os
+import re
 import signal
 import time
 from collections import Counter, defaultdict
@@ -30,6 +31,7 @@ CLOCK_S: Final = 1800  #: by how much a clock may be wrong; certificates are val
 BEAT_S: Final = 0.5
 _USER: Final = "alice"
 _PATIENCE_S: Final = 600.0
+_MOST_UNFINISHED: Final = 15  #: jobs of an access point
 _INTERVALS: Final = {
     "NEGOTIATOR_INTERVAL": 5, "NEGOTIATOR_CYCLE_DELAY": 1, "SCHEDD_INTERVAL": 5, "UPDATE_INTERVAL": 5,
     "ALIVE_INTERVAL": 5,
@@ -129,7 +131,10 @@ class FaultStory:
         heapq.heappush(self._later, (at, next(self._serial), text, action))
 
     def _submit(self, name: str) -> None:
-        if not self._is_serving(name):
+        """Submit some jobs, unless many wait already."""
+        job_log = self._machine(name).home(_USER) / "job.log"
+        ended_count = len(re.findall(rb"(?m)^005 ", job_log.read_bytes())) if job_log.exists() else 0
+        if not self._is_serving(name) or len(self.submitted[name]) - ended_count > _MOST_UNFINISHED:
             return
         tags = {f"{next(self._serial)}": self.random.choice((1, 4, 10, 20)) for _ in range(self.random.randint(1, 4))}
         folder = self._machine(name).home(_USER)
@@ -145,7 +150,7 @@ class FaultStory:
     def _fail(self) -> None:
         fault = self.random.choice(
             ("kill", "kill", "kill all", "power", "cut", "cut one way", "cut from manager", "unplug", "slow", "restart",
-             "clock", "heal", "heal", "broker")
+             "clock", "heal", "heal", "heal", "broker")
         )  # fmt: skip
         name = self.random.choice([*self.network.machines])
         machine = self._machine(name)
