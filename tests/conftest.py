@@ -36,6 +36,7 @@ settings.load_profile("poolbook")
 gc.set_threshold(50_000, 20, 100)
 
 LONGEST = (
+    "network/test_faults.py",
     "audit/test_honest_recordings.py", "front/test_first_hour.py", "beside/test_stories.py", "pool/test_any_moment.py",
     "pool/test_backfill.py", "pool/test_owner_policy.py", "negotiation/test_golden_cycles.py", "kit/test_faults.py",
     "test_docs.py", "counters/test_counters.py", "audit/test_falsifications.py", "projections/test_past_views.py",
