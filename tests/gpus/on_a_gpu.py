@@ -37,10 +37,12 @@ request_disk = 10M
 log = {name}.log
 output = {name}.out
 error = {name}.err
+getenv = LD_LIBRARY_PATH
 {more}
 queue
 """
-SMI = ("nvidia-smi", "--query-gpu=utilization.gpu,memory.used", "--format=csv,noheader,nounits", "-lms", "200")
+QUERY = "utilization.gpu,memory.used,memory.reserved"  #: as HTCondor reads it, the memory in use has the reserved part
+SMI = ("nvidia-smi", "--query-gpu=" + QUERY, "--format=csv,noheader,nounits", "-lms", "200")
 
 
 class Pool:
@@ -118,8 +120,12 @@ def measured(samples: list[tuple[float, float]]) -> Iterator[None]:
     finally:
         smi.terminate()
         output, _ = smi.communicate()
-        rows = [line.split(",") for line in output.splitlines() if line.count(",") == 1]
-        samples += [(float(percent), float(memory)) for percent, memory in rows]
+        rows = [line.split(",") for line in output.splitlines() if line.count(",") == 2]
+        samples += [(float(percent), float(memory) + number(reserved)) for percent, memory, reserved in rows]
+
+
+def number(text: str) -> float:
+    return float(text) if text.strip().isdigit() else 0.0
 
 
 class Report:
@@ -153,7 +159,7 @@ def one_job(path: Path, report: Report) -> None:
     with pool.served():
         print(pool.call("status", "-gpus"))
         with measured(samples):
-            pool.submit("alone", 35, 2000, 60)
+            pool.submit("alone", 55, 2000, 60)
             pool.submit("without", 1, 0, 0, "")
             pool.wait("alone", "without")
         cpu = monitor_cpu()
