@@ -1,5 +1,6 @@
-"""For all tests: no example of a property has a time limit, since the machines that run them are shared; and a property
-that does not set its number of examples gets 20, so that the suite stays fast. `make soak` draws more.
+"""For all tests: neither an example of a property nor its drawing has a time limit, since the machines that run them
+are shared; and a property that does not set its number of examples gets 20, so that the suite stays fast. `make soak`
+draws more.
 
 Garbage is collected less often than by default: a worker has so many modules, parsed sources and recorded pools in
 memory that repeated collections took a tenth of its time.
@@ -24,13 +25,13 @@ from typing import Any
 
 import psutil
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadFileScheduling
 
 from . import forked
 
-settings.register_profile("poolbook", deadline=None, max_examples=20)
+settings.register_profile("poolbook", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("poolbook")
 
 gc.set_threshold(50_000, 20, 100)

@@ -86,9 +86,9 @@ def test_a_job_uses_a_gpu_that_is_measured_and_moves_to_another_when_it_fails(gp
         assert re.fullmatch("GPU-[0-9a-f-]{36}", first_run["CUDA_VISIBLE_DEVICES"])
         assert first_run["NVIDIA_VISIBLE_DEVICES"] == first_run["CUDA_VISIBLE_DEVICES"]
         gpus.wait_for(lambda: gpus.slot("slot1_1").get("DeviceGPUsMemoryPeakUsage") == "2048.0")
-        gpus.wait_for(lambda: "GPUsAverageUsage" in gpus.slot("slot1_1"))
-        slot = gpus.slot("slot1_1")
-        assert 0 < float(slot["GPUsAverageUsage"]) < 1 and slot["GPUsMemoryUsage"] == "2048.0"
+        # Records that arrive together count for a short time: the first averages may be too high.
+        gpus.wait_for(lambda: 0 < float(gpus.slot("slot1_1").get("GPUsAverageUsage", "0")) < 1)
+        assert gpus.slot("slot1_1")["GPUsMemoryUsage"] == "2048.0"
         gpus.use('FailedGPUs = "CUDA0,GPU-x"\nFailedGPUsReason = "Xid 79"\n')
         gpus.wait_for(lambda: len(gpus.environments()) == 2)
         assert gpus.environments()[1]["_CONDOR_AssignedGPUs"] == "CUDA1"

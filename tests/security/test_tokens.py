@@ -175,7 +175,7 @@ _JSON = st.recursive(
 _CLAIMS = st.dictionaries(st.sampled_from(["iss", "sub", "jti", "iat", "nbf", "exp", "scope", "alg", "kid"]), _JSON)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(_CLAIMS | _JSON, _CLAIMS | _JSON, st.binary(max_size=40), st.sampled_from(["HS256", "none", "HS512", "RS256"]))
 def test_no_text_without_a_signature_is_accepted(
     keys: SigningKeys, header: object, claims: object, signature: bytes, algorithm: str
@@ -185,7 +185,7 @@ def test_no_text_without_a_signature_is_accepted(
     rejection(".".join(base64.urlsafe_b64encode(part).decode().rstrip("=") for part in parts), keys)
 
 
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(_CLAIMS)
 def test_signed_claims_of_any_kind_are_accepted_or_rejected(keys: SigningKeys, claims: dict[str, object]) -> None:
     rules = TokenRules(DOMAIN, max_age=60, revocation='sub == "x"')

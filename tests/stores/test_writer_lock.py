@@ -20,7 +20,7 @@ from ..children import child
 CONTENDERS = 12
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(polls=st.lists(st.integers(0, CONTENDERS - 1), max_size=200))
 def test_twelve_contenders_write_in_order_of_arrival(tmp_path: Path, polls: list[int]) -> None:
     """Each polls at its own times. The holder of the lock writes until its next poll, and queues again immediately."""
