@@ -337,7 +337,8 @@ class Links:
         except (msgspec.MsgspecError, ValueError):
             return
         link.log = contents.log
-        if self._has_new_log(peer, link) and (contents.base[0] or self._next_read(peer, link) > self.clock()):
+        is_next = not contents.base[0] or (link.collected and link.collected[-1].log == contents.log)
+        if self._has_new_log(peer, link) and not (is_next and self._next_read(peer, link) <= self.clock()):
             link.collected, link.size = [], 0  # it is read again from the beginning, or later
             return
         if not link.collected:

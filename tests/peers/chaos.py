@@ -79,7 +79,7 @@ class Story:
         self.lines.append(f"{self.pool.network.now / 1e6:10.3f}  {text}")
 
     def run(self) -> None:
-        with _sizes_of_pages(*self.page):
+        with sizes_of_pages(*self.page):
             self.submit(self.pool.ap())
             for _ in range(STEPS):
                 self.pool.advance(self.random.choice((0.5, 5, 20, 40, 90)))
@@ -246,7 +246,7 @@ class Story:
 
 
 @contextmanager
-def _sizes_of_pages(part: int, page: int) -> Iterator[None]:
+def sizes_of_pages(part: int, page: int) -> Iterator[None]:
     """Send pages in parts of at most so many bytes, and pages of at most so many bytes."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(links, "PART", part)

@@ -10,9 +10,15 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.fabric import links
+from poolbook.adapters.stores import stored_log
 from poolbook.domain.peers import at_access_point, at_execution_point, elsewhere, following
 from poolbook.domain.peers.following import RULES
+from poolbook.domain.ports.log import LogUnavailable
+from poolbook.domain.startd import timers
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import EPOCH
 
+from . import simulated
 from .chaos import Story, failure_of
 
 SEEDS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "10000"))
@@ -97,7 +103,7 @@ def _shorter_lease(patch: Patch) -> None:
 @fault("a job is started although it arrived after its lease")
 def _start_late(patch: Patch) -> None:
     patch.setattr(at_execution_point, "lease_time", lambda slot, job=None: 1 << 60)
-    patch.setattr(links.Links, "deadline_of", lambda self, slot: self.clock() + 80_000_000)
+    patch.setattr(links.Links, "deadline_of", lambda self, slot: self.clock() + 80 * SECOND)
 
 
 @fault("the supervisor does not know the deadlines of jobs")
@@ -124,6 +130,44 @@ def _silent_release(patch: Patch) -> None:
 @fault("a rejected claim request is ignored")
 def _ignore_rejection(patch: Patch) -> None:
     patch.setattr(at_access_point, "accept_rejection", lambda *arguments: None)
+
+
+@fault("the wall clock measures leases")
+def _wall_clock(patch: Patch) -> None:
+    create = simulated.Links
+    patch.setattr(simulated, "Links", lambda name, carrier, log, state, clock, log_time, *rest: create(
+        name, carrier, log, state, lambda: log_time() - EPOCH, log_time, *rest
+    ))  # fmt: skip
+
+
+@fault("the lease's end in the log's time ends a claim")
+def _end_in_log_time(patch: Patch) -> None:
+    patch.setattr(timers, "ACCESS_POINT", "")
+
+
+@fault("an append that failed counts as written")
+def _failed_append(patch: Patch) -> None:
+    append = stored_log.StoredLog._append
+
+    def append_anyway(self: Any, events: Any, epoch: int) -> int:
+        try:
+            return append(self, events, epoch)
+        except LogUnavailable:
+            return self.head.position + len(events)
+
+    patch.setattr(stored_log.StoredLog, "_append", append_anyway)
+
+
+@fault("a role that was restarted starts jobs again which it has not started before")
+def _start_late_after_crash(patch: Patch) -> None:
+    patch.setattr(links.Links, "deadline_of", lambda self, slot: self._asked(
+        slot.claim.holder, self._link(slot.claim.holder)
+    ) + links.lease_time(slot))  # fmt: skip
+
+
+@fault("the jobs of an execution point's old log are given up at once")
+def _give_up_old_log(patch: Patch) -> None:
+    patch.setattr(links.Links, "_over_at", lambda self, link, lease: 0)
 
 
 @pytest.mark.soak

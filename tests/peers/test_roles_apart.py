@@ -10,6 +10,7 @@ from poolbook.domain import events as e
 from poolbook.domain.peers.sent_forms import next_digest
 from poolbook.domain.ports import stimuli as s
 
+from .chaos import sizes_of_pages
 from .simulated import SimulatedPool
 
 AP, EP = "access-point/ap1", "execution-point/ep1"
@@ -223,13 +224,15 @@ def test_a_new_log_of_an_execution_point_starts_no_job_of_the_past() -> None:
     assert [event.job for event in of_kind(pool, EP, e.ClaimActivated)] == ["2.0"]
 
 
-def test_a_manager_with_a_new_log_learns_of_all_slots_and_jobs() -> None:
-    pool = SimulatedPool()
-    pool.submit(2, Args='"100"', JobLeaseDuration=LEASE)
-    pool.advance(30)
-    pool.set_up_again("manager")
-    pool.advance(250)
-    assert outcomes(pool) == [("1.0", "exited"), ("1.1", "exited")]
+@pytest.mark.parametrize("name", ["manager", EP])
+def test_new_logs_are_read_in_several_pages(name: str) -> None:
+    pool = SimulatedPool(slots=3)
+    with sizes_of_pages(700, 1_000):
+        pool.submit(5, Args='"100"', JobLeaseDuration=LEASE)
+        pool.advance(30)
+        pool.set_up_again(name)
+        pool.advance(400)
+    assert sum(outcome == "exited" for _, outcome in outcomes(pool)) == 5
 
 
 @pytest.mark.parametrize("name", [AP, EP])
