@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import events as e
 from ..decision.draft import Draft
+from ..names import JobId
 from ..startd.vacating import kill_claim
 from ..state.peers import ACCESS_POINT, EXECUTION_POINT, JOBS_PER_ACCESS_POINT, MANAGER, peer_of_slot, role_of
 from ..state_machines import LEFT
@@ -57,6 +58,9 @@ def _remove_machine(draft: Draft[Any], peer: str) -> None:
 
 def _remove_jobs(draft: Draft[Any], number: int) -> None:
     first = number * JOBS_PER_ACCESS_POINT
+    for job, slot in [*draft.state.assigned_slots.items()]:
+        if first < job[0] < first + JOBS_PER_ACCESS_POINT:
+            draft.emit(e.MatchTaken(*draft.header("left_queue"), slot, str(JobId(*job))))
     for cluster in [each for id, each in draft.state.clusters.items() if first < id < first + JOBS_PER_ACCESS_POINT]:
         for status in {cluster.status_of(proc) for proc in cluster.procs()}:
             procs = tuple((proc, proc) for proc in cluster.procs() if cluster.status_of(proc) == status)

@@ -71,6 +71,7 @@ class Story:
         self.lease = LEASE
         if hurried:
             self.lease, network.loss, network.delay = HURRIED_LEASE, 0.0, (1_000, 6_000_000)
+            self.page = PART, PAGE  # with small ones, an entry would take longer than a lease
         for node in self.pool.nodes.values():
             node.shortest_lease = self.lease * SECOND
         self.note(f"loss {network.loss}, duplication {network.duplication}, delay {network.delay}, pages {self.page}")

@@ -15,6 +15,7 @@ from poolbook.domain.peers import at_access_point, at_execution_point, elsewhere
 from poolbook.domain.peers.following import RULES
 from poolbook.domain.ports.log import LogUnavailable
 from poolbook.domain.startd import timers
+from poolbook.domain.startd.leases import lease_time
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import EPOCH
 
@@ -134,7 +135,7 @@ def _ignore_rejection(patch: Patch) -> None:
 
 @fault("the wall clock measures leases")
 def _wall_clock(patch: Patch) -> None:
-    create = simulated.Links
+    create = links.Links
     patch.setattr(simulated, "Links", lambda name, carrier, log, state, clock, log_time, *rest: create(
         name, carrier, log, state, lambda: log_time() - EPOCH, log_time, *rest
     ))  # fmt: skip
@@ -147,13 +148,13 @@ def _end_in_log_time(patch: Patch) -> None:
 
 @fault("an append that failed counts as written")
 def _failed_append(patch: Patch) -> None:
-    append = stored_log.StoredLog._append
+    append: Callable[..., int] = stored_log.StoredLog._append
 
     def append_anyway(self: Any, events: Any, epoch: int) -> int:
         try:
             return append(self, events, epoch)
         except LogUnavailable:
-            return self.head.position + len(events)
+            return int(self.head.position) + len(events)
 
     patch.setattr(stored_log.StoredLog, "_append", append_anyway)
 
@@ -162,7 +163,7 @@ def _failed_append(patch: Patch) -> None:
 def _start_late_after_crash(patch: Patch) -> None:
     patch.setattr(links.Links, "deadline_of", lambda self, slot: self._asked(
         slot.claim.holder, self._link(slot.claim.holder)
-    ) + links.lease_time(slot))  # fmt: skip
+    ) + lease_time(slot))  # fmt: skip
 
 
 @fault("the jobs of an execution point's old log are given up at once")

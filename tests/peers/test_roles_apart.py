@@ -287,6 +287,17 @@ def test_a_restarted_execution_point_renews_only_the_leases_of_access_points_tha
     assert ends == (["exited"] if seconds == 40 else ["lost", "exited"])
 
 
+def test_the_matches_of_an_access_points_old_log_end() -> None:
+    pool = SimulatedPool(kind="partitionable")
+    pool.submit(Args='"100"')
+    while not pool.manager.state.assigned_slots:
+        pool.advance(0.0005)
+    pool.set_up_again(AP)
+    pool.submit(Args='"10"')
+    pool.advance(60)
+    assert outcomes(pool) == [("1.0", "exited")]
+
+
 def test_a_truncated_log_is_named() -> None:
     pool = SimulatedPool()
     pool.submit(Args='"10"')
