@@ -30,15 +30,15 @@ class Roles:
         self.outputs: dict[str, str] = {}
         self._session = forked.Session()
 
-    def start_manager(self, *options: str) -> None:
+    def start_manager(self, *options: str, log: str = "m.db") -> None:
         listen = f"127.0.0.1:{self.port}"
         ports = ("-listen", listen, "-broker-port", str(self.broker_port))
-        self.start("m.db", "serve", "-role", "manager", *ports, *options)
+        self.start(log, "serve", "-role", "manager", *ports, *options)
 
-    def token(self) -> str:
+    def token(self, log: str = "m.db") -> str:
         """Write a token to a file, and return its name."""
         identity = f"condor@{host_name()}"
-        self.call("token", "create", "-identity", identity, "-file", str(self.path / "token"), "-log", "m.db")
+        self.call("token", "create", "-identity", identity, "-file", str(self.path / "token"), "-log", log)
         return "token"
 
     def start(self, log: str, *command: str, ready: int = 1) -> None:
@@ -85,27 +85,26 @@ class Roles:
             assert time.monotonic() < end, {log: self.output(log) for log in self._processes}
             time.sleep(0.02)
 
-    def submit(self, name: str, script: str) -> None:
-        """Submit a shell script to the access point in a.db; its output has the job's name."""
+    def submit(self, name: str, script: str, log: str = "a.db") -> None:
+        """Submit a shell script to an access point; its output has the job's name."""
         self.path.joinpath(f"{name}.sh").write_text(script)
         text = f"executable = /bin/sh\narguments = {self.path}/{name}.sh\noutput = {name}\n"
         self.path.joinpath("job.sub").write_text(f"{text}transfer_executable = false\nqueue\n")
-        self.call("submit", "job.sub", "-log", "a.db")
+        self.call("submit", "job.sub", "-log", log)
 
     def wait_until_printed(self, name: str, text: str) -> None:
         path = self.path / name
         self.wait_for(lambda: path.exists() and path.read_text() == text)
 
-    def run_job(self, name: str) -> None:
+    def run_job(self, name: str, log: str = "a.db") -> None:
         """Run a job, and wait until it has printed its name."""
-        self.submit(name, f"echo {name}")
+        self.submit(name, f"echo {name}", log)
         self.wait_until_printed(name, f"{name}\n")
 
     def close(self) -> None:
         for log in [*self._processes]:
             self.stop(log)
-        pid_path = self.path / "m.db.security" / "broker" / "nats-server.pid"
-        if pid_path.exists():
+        for pid_path in self.path.rglob("nats-server.pid"):
             os.kill(int(pid_path.read_text()), signal.SIGTERM)
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from ..stores.places import POSTGRES, place_of
 from .roles import role_processes
 
 EXECUTION_POINT = ("-role", "execution-point", "-cpus", "1", "-memory", "512")
@@ -34,6 +36,30 @@ def test_jobs_run_although_each_role_restarts_without_a_token_and_while_the_mana
         roles.wait_until_printed("second", "second\n")
         for log in ("m.db", "a.db", "e.db"):
             assert f"{log}: sound" in roles.call("verify", "-log", log)
+
+
+@pytest.mark.skipif(not POSTGRES, reason="POOLBOOK_TEST_POSTGRES has no URL")
+def test_the_logs_of_a_manager_and_an_access_point_can_be_on_postgresql(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))  # the roles' keys, and the broker's
+    with ExitStack() as stack:
+        manager, ap = (stack.enter_context(place_of("postgresql", tmp_path)).url for _ in range(2))
+        roles = stack.enter_context(role_processes(tmp_path))
+        for round in ("first", "second"):
+            roles.start_manager(log=manager)
+            if round == "first":
+                token = roles.token(manager)
+                roles.start(ap, "join", roles.url, token, "-role", "access-point", "-name", "ap")
+                roles.start("e.db", "join", roles.url, token, *EXECUTION_POINT, "-name", "ep")
+            else:
+                roles.start(ap, "join")
+            roles.run_job(round, ap)
+            assert [roles.stop(log, signal.SIGKILL) for log in (manager, ap)] == [-signal.SIGKILL] * 2
+        roles.stop("e.db")
+        verdicts = roles.call("audit", manager, ap, "e.db")
+        assert verdicts.count("sound") == 3
+        assert "not sound" not in verdicts
 
 
 @pytest.mark.parametrize("killed", ["m.db", "a.db", "e.db"])

@@ -43,6 +43,11 @@ FAILURES = {
     "new log": 1,
 }
 """What can happen, and how often compared with the rest."""
+DISK_FAULTS = {
+    "full": "is full",
+    "broken": "can neither be read nor written",
+    "unsure": "writes, but reports that it does not",
+}
 
 
 class Story:
@@ -74,7 +79,14 @@ class Story:
             self.page = PART, PAGE  # with small ones, an entry would take longer than a lease
         for node in self.pool.nodes.values():
             node.shortest_lease = self.lease * SECOND
-        self.note(f"loss {network.loss}, duplication {network.duplication}, delay {network.delay}, pages {self.page}")
+        shortest, longest = network.delay
+        self.note(
+            f"the network loses {network.loss:.0%} of the datagrams, delivers {network.duplication:.0%} twice, and "
+            f"takes {shortest / SECOND} to {longest / SECOND} s; pages have {self.page[1]} bytes, parts {self.page[0]}"
+        )
+        drifts = [f"{name} {node.drift / SECOND:+.2%}" for name, node in self.pool.nodes.items() if node.drift]
+        if drifts:
+            self.note(f"these clocks drift: {', '.join(drifts)}")
 
     def note(self, text: str) -> None:
         self.lines.append(f"{self.pool.network.now / 1e6:10.3f}  {text}")
@@ -91,7 +103,7 @@ class Story:
         if not node.is_running or node.disk.fault:
             return
         count, seconds = self.random.randint(1, 4), self.random.choice((1, 10, 60, 200))
-        self.note(f"{node.name}: {count} jobs of {seconds} s")
+        self.note(f"a user submits {count} jobs of {seconds} s to {node.name}")
         self.pool.submit(count, int(node.name[-1]), JobLeaseDuration=str(self.lease), Args=f'"{seconds}"')
         self.jobs[node.name] += count
 
@@ -104,8 +116,10 @@ class Story:
             self.submit(self.random.choice([each for each in self.pool.nodes.values() if "access" in each.name]))
         elif choice in ("cut", "one way"):
             group = [each for each in names if self.random.random() < 0.5] or [name]
-            self.note(f"{' '.join(group)} cut off, {choice}")
-            self.pool.cut(group, [each for each in names if each not in group], one_way=choice == "one way")
+            rest = [each for each in names if each not in group]
+            what = "can neither send to nor receive from" if choice == "cut" else "can send nothing to"
+            self.note(f"{', '.join(group)} {what} {', '.join(rest) or 'anyone'}")
+            self.pool.cut(group, rest, one_way=choice == "one way")
         elif choice == "heal":
             self.note("the network heals")
             self.pool.heal()
@@ -151,8 +165,8 @@ class Story:
         elif choice == "wake":
             self.wake()
         elif choice == "disk" and node.is_up:
-            node.disk.fault = self.random.choice(("full", "broken", "unsure"))
-            self.note(f"the disk of {node.name} is {node.disk.fault}")
+            node.disk.fault = self.random.choice([*DISK_FAULTS])
+            self.note(f"the disk of {node.name} {DISK_FAULTS[node.disk.fault]}")
         elif choice == "disk works":
             self.repair_disks()
 
@@ -267,5 +281,5 @@ def failure_of(seed: int, hurried: bool = False) -> str:
     try:
         story.run()
     except (Exception, pytest.fail.Exception) as error:
-        return "\n".join([f"seed {seed}: {error}", *story.lines])
+        return "\n".join([f"seed {seed}{' hurried' if hurried else ''}: {error}", *story.lines])
     return ""

@@ -104,7 +104,13 @@ class Crash(BaseException):
 
 
 class Disk(MemoryRecorder):
-    """The disk of a log, whose next appends fail as ``fault`` says."""
+    """The disk of a log, whose next appends fail as ``fault`` says. ``appended`` has the last position and the true
+    time of each append."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__("memory")
+        self.network = network
+        self.appended: list[tuple[int, int]] = []
 
     fault = ""
     """full: appends fail; broken: reads fail, too; unsure: an append succeeds, but is reported as failed; before or
@@ -115,6 +121,7 @@ class Disk(MemoryRecorder):
             raise Crash
         self._check("full", "broken")
         super().append(old, new, batch)
+        self.appended.append((new.position, self.network.now))
         if self.fault == "after":
             raise Crash
         self._check("unsure")
@@ -263,6 +270,7 @@ class Node:
     engine: Engine = field(init=False)
     links: Links = field(init=False)
     past_logs: list[StoredLog] = field(factory=list)
+    past_disks: list[Disk] = field(factory=list)
     past_worlds: list[NodeWorld] = field(factory=list)  #: those of earlier logs, whose processes may still run
     crashes_with_power: bool = False  #: whether a `Crash` is that of the machine
     shortest_lease: int = 0  #: how long a claim lasts at least after its last renewal, in microseconds
@@ -308,7 +316,7 @@ class Node:
         """Begin a new log."""
         role, _, name = self.name.partition("/")
         log_id = f"{self.network.random.getrandbits(64):016x}"
-        self._use(Disk("memory"))
+        self._use(Disk(self.network))
         founding = s.FoundPool(
             "founding", name or "pool", self.dialect, "example.org", "0.1", self.settings, log_id, (role,)
         )
@@ -319,6 +327,7 @@ class Node:
         offset = EPOCH + self.network.now - self.ticks()
         if self._starts:
             self.past_logs.append(self.log)
+            self.past_disks.append(self.disk)
             self.past_worlds.append(self.world)
             offset = self.world.offset
         self.disk, self.log = disk, open_stored_log(disk, None, False)
@@ -334,7 +343,7 @@ class Node:
         """Go back to an old backup of the log."""
         events = self.events[:position]
         self.stop()
-        self._use(Disk("memory"))
+        self._use(Disk(self.network))
         self.log.append([event for event in events if not isinstance(event, WriterBegan)])
         self.start()
 
