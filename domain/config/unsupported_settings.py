@@ -51,9 +51,15 @@ def unsupported_settings(values: SettingValues) -> list[UnsupportedSetting]:
         about = _describe_restriction(key, values)
         if about:
             unsupported.append(UnsupportedSetting(definition.name, source, about, True))
-        elif (not is_supported(key) and is_known(key)) or _lists_other_daemons(key, values):
+        elif _is_without_effect(key, values) or _lists_other_daemons(key, values):
             unsupported.append(UnsupportedSetting(definition.name, source, describe_effect(without_prefix(key)), False))
     return unsupported
+
+
+def _is_without_effect(key: str, values: SettingValues) -> bool:
+    if without_prefix(key).lower() == "startd_job_attrs":
+        return not set(_expand(values, key).lower().replace(",", " ").split()) <= _PUBLISHED_JOB_ATTRIBUTES
+    return not is_supported(key) and is_known(key)
 
 
 def _lists_other_daemons(key: str, values: SettingValues) -> bool:
@@ -205,5 +211,7 @@ def _referenced_names(values: SettingValues) -> set[str]:
     return referenced
 
 
+_PUBLISHED_JOB_ATTRIBUTES = frozenset({"gpususage", "gpusmemoryusage"})
+"""The job attributes that a slot publishes without STARTD_JOB_ATTRS, as far as jobs have them (none has GPUsUsage)."""
 _ATTRIBUTE_LISTS = frozenset({"startd_attrs", "startd_latch_exprs", "startd_slot_attrs"})
 """Settings that list attributes, each of which is also the name of a setting."""

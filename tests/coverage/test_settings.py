@@ -142,7 +142,8 @@ def test_every_default_is_known_and_most_unsupported_settings_have_a_subject() -
         ("STARTD_ATTRS = HasVM\nSLOT1_HasVM = true", "HasVM: slots would advertise"),
         ("START = HasVM", "START reads HasVM, which no slot has"),
         ("Able = HasVM\nSTART = $(Able)", "START reads HasVM, which no slot has"),
-        ("use FEATURE : GPUs", "use FEATURE:GPUs (STARTD_JOB_ATTRS)"),
+        ("use FEATURE : HPC_ANNEX", "use FEATURE:HPC_ANNEX (HPC_ANNEX_ENABLED, "),
+        ("use FEATURE : GPUs\nSTARTD_JOB_ATTRS = $(STARTD_JOB_ATTRS) x", "STARTD_JOB_ATTRS has no effect"),
         ("TRANSFORM_FACTORY_AND_JOB_ADS = true", "TRANSFORM_FACTORY_AND_JOB_ADS has no effect"),
     ],
 )
@@ -158,6 +159,7 @@ def test_a_setting_without_effect_causes_a_warning(text: str, message: str) -> N
         "START = true\nSLOT1_START = false\nSLOT_TYPE_1_START = true",
         "use POLICY : Desktop",
         "use FEATURE : StaticSlots",
+        "use FEATURE : GPUs",  # its STARTD_JOB_ATTRS are what slots publish anyway
         "SPOOL = 7\nSTART = $(SPOOL) > 0",  # another setting reads it
         "SPOOL = 1\nMine = $(SPOOL)\nSTART = $(Mine) > 0",  # a setting reads it indirectly
         "HIBERNATE = 1\nSTARTD_ATTRS = HIBERNATE",  # as an attribute
