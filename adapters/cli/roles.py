@@ -16,7 +16,7 @@ from ...domain.state.pool_settings import FILESYSTEM_DOMAIN
 from ...domain.state_machines import HTCONDOR_25
 from ..bounded_text import read_input, read_text
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
-from ..machine.host import host_name
+from ..machine.host import host_name, user_name
 from ..stores.location import locate, safe_url
 from ..stores.log_paths import log_paths
 from .common import selected_log
@@ -227,6 +227,12 @@ def _serve_member(command: ToolSyntax, arguments: Arguments, url: str) -> int:
                 lambda request_of: _file_service(files, membership, request_of, carrier.exchange, commands, record)
             )
         else:
+            if os.geteuid():
+                server.warn(
+                    f"warning: the jobs of all users run as {user_name()}, since only root can run them as others"
+                )
+            elif not arguments.has("users"):
+                server.warn("warning: jobs of the user root run as root here; -users refuses them")
             paths = ExecutionPointPaths(broker, membership.name, files.folder / "access-points.json")
             server.connect(paths).learn_paths(paths.learn)
         server.start_serving()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+
+from poolbook.adapters.machine.host import user_name
 
 from ..stores.places import POSTGRES, place_of
 from .roles import role_processes
@@ -22,6 +25,10 @@ def test_jobs_run_although_each_role_restarts_without_a_token_and_while_the_mana
         roles.start("a.db", "join", roles.url, token, "-role", "access-point", "-name", "ap")
         roles.start("e.db", "join", roles.url, token, *EXECUTION_POINT, "-name", "ep")
         assert "serving execution-point/ep of the pool " in roles.output("e.db")
+        users = f"jobs of all users run as {user_name()}" if os.geteuid() else "jobs of the user root run as root here"
+        assert f"warning: {users}" in roles.output("e.db").replace("the jobs", "jobs")
+        for log, role in (("m.db", "manager"), ("a.db", "access-point"), ("e.db", "execution-point")):
+            assert f"of the role {role}" in roles.call("doctor", "-log", log)
         roles.run_job("first")
         for log in ("m.db", "a.db", "e.db"):
             roles.call("reconfig", "-log", log)

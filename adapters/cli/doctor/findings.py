@@ -78,6 +78,7 @@ class LogFacts:
     error: str = ""
     position: int = 0
     imported: bool = False
+    role: str = ""  #: the role that has a separate log (empty: the log has all roles)
     has_head_witness: bool = True
     ahead_us: int = 0  #: microseconds by which its last event is ahead of this machine's clock
     holder: str = ""  #: the process that writes the log, or empty if there is none
@@ -256,7 +257,7 @@ def _start(facts: DoctorFacts) -> Cases:
 def _log(facts: DoctorFacts) -> Cases:
     log = facts.log
     case_name = "wrong" if log.error else "empty" if log.empty else "good" if log.exists else "missing"
-    kind = "imported records" if log.imported else "a pool's own"
+    kind = "imported records" if log.imported else f"of the role {log.role}" if log.role else "a pool's own"
     yield case_name, {"error": log.error, "url": log.url, "position": log.position, "kind": kind}
     if log.exists and not log.error and not log.has_head_witness:
         yield "unmarked", {"url": log.url}

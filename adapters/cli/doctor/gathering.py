@@ -18,6 +18,7 @@ from attrs import evolve
 
 from ....domain.classad import EvaluationError
 from ....domain.config import ConfigError
+from ....domain.events import PoolFounded
 from ....domain.ports.log import LogError
 from ....domain.startd.provisioning import machine_offer
 from ....domain.startd.slot_types import SlotTypeError
@@ -263,7 +264,9 @@ def _facts_of_log(url: str, name: str) -> LogFacts:
         position = log.head.position
         last = next((event.at for _, event in log.read(max(0, position - 1))), 0)
         ahead = max(0, last - time.time_ns() // 1000)
-        return LogFacts(name, True, position=position, imported=is_imported(log), ahead_us=ahead)
+        founded = next((event for _, event in log.read(0, 1)), None)
+        role = "".join(founded.roles) if isinstance(founded, PoolFounded) and len(founded.roles) == 1 else ""
+        return LogFacts(name, True, position=position, imported=is_imported(log), role=role, ahead_us=ahead)
     finally:
         log.close()
 
