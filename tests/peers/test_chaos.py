@@ -121,6 +121,7 @@ def _same_number(patch: Patch) -> None:
         link.reading.asked = dict.fromkeys(link.reading.asked, now)
 
     patch.setattr(links.Links, "_ask", ask_again)
+    patch.setattr(links, "margin", lambda lease: 0)  # it is for clocks, which are exact here, and hides most cases
 
 
 @fault("the access point does not tell the execution point that it has released a claim")
