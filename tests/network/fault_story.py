@@ -116,9 +116,9 @@ class FaultStory:
         until = time.monotonic() + seconds
         while time.monotonic() < until:
             self._submit(self.random.choice(ACCESS_POINTS))
-            for _ in range(self.random.randint(1, 3)):
+            for _ in range(self.random.randint(0, 2)):
                 self._fail()
-            pause = time.monotonic() + self.random.choice((0.3, 1, 3, 6))
+            pause = time.monotonic() + self.random.choice((0.3, 1, 3, 6, 12))
             while self._later and self._later[0][0] <= pause:
                 at, _, text, action = heapq.heappop(self._later)
                 time.sleep(max(0.0, at - time.monotonic()))

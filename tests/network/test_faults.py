@@ -24,7 +24,7 @@ def tell(folder: Path, seed: int, seconds: float) -> None:
 
 
 def test_nothing_is_lost_while_machines_fail_for_a_moment(tmp_path: Path) -> None:
-    tell(tmp_path, seed=1, seconds=20)
+    tell(tmp_path, seed=1, seconds=25)
 
 
 @pytest.mark.network
