@@ -48,7 +48,8 @@ class ProcessMeter:
     """Measures the use of a GPU by each process.
 
     NVML's answers often lack some of the running processes, although these use the GPU. Such a process is counted with
-    its usual use, the average of what NVML has reported of it, but not with more than the use of the whole GPU.
+    its usual use, the average of what NVML has reported of it, or with its share of the GPU's use by no other process
+    if that is more; but not with more than the use of the whole GPU.
     """
 
     def __init__(self, nvml: Nvml, device: Handle, now_us: int) -> None:
@@ -65,17 +66,18 @@ class ProcessMeter:
         for sample in self._nvml.process_samples(self._device, since_us):
             percents.setdefault(sample.pid, []).append(sample.percent)
         memory = self._nvml.process_memory(self._device)
+        reported = {pid: sum(values) / len(values) / 100 for pid, values in percents.items()}
+        missing = [pid for pid in memory if pid not in reported]
+        rest = max(0.0, whole_use - sum(reported.values())) / max(1, len(missing))
         for pid in dict.fromkeys((*memory, *percents)):
             process = self._processes.setdefault(pid, ProcessUse(ancestors(pid)))
             process.memory = max(process.memory, memory.get(pid, 0))
-            if pid in percents:
-                busy_us = elapsed_us * sum(percents[pid]) / len(percents[pid]) / 100
-                process.measured_us, process.measured_busy_us = (
-                    process.measured_us + elapsed_us,
-                    process.measured_busy_us + busy_us,
-                )
+            if pid in reported:
+                busy_us = elapsed_us * reported[pid]
+                process.measured_us += elapsed_us
+                process.measured_busy_us += busy_us
             else:
-                busy_us = elapsed_us * min(process.usual_use(), whole_use)
+                busy_us = elapsed_us * min(max(process.usual_use(), rest), whole_use)
             process.busy_us += busy_us
 
     def take(self) -> dict[int, ProcessUse]:
