@@ -123,8 +123,8 @@ class Story:
         elif choice == "heal":
             self.note("the network heals")
             self.pool.heal()
-        elif choice == "remove" and name.startswith("access") and node.is_running and node.state.clusters:
-            if not node.disk.fault:
+        elif choice == "remove" and name.startswith("access") and node.is_running and not node.disk.fault:
+            if node.state.clusters:
                 cluster = next(iter(node.state.clusters))
                 self.note(f"{name}: cluster {cluster} is removed")
                 self.pool.act("remove", str(cluster), int(name[-1]))

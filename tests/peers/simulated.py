@@ -328,6 +328,7 @@ class Node:
         if self._starts:
             self.past_logs.append(self.log)
             self.past_disks.append(self.disk)
+            self.disk.fault = ""  # to audit its log
             self.past_worlds.append(self.world)
             offset = self.world.offset
         self.disk, self.log = disk, open_stored_log(disk, None, False)
@@ -434,14 +435,20 @@ class Node:
         if not self.is_running:
             return None
         if self._due is None:
-            wake = self.engine.next_wake()
-            instants = [
-                self.world.next_instant(),
-                None if wake is None else wake - self.engine.now() + self.world.clock,
-                self.links.next_due(),
-            ]
-            self._due = min(self._instant(at) for at in instants if at is not None)
+            try:
+                self._due = self._next_due()
+            except LogError:
+                self._due = self.network.now + SECOND
         return self._due
+
+    def _next_due(self) -> int:
+        wake = self.engine.next_wake()
+        instants = [
+            self.world.next_instant(),
+            None if wake is None else wake - self.engine.now() + self.world.clock,
+            self.links.next_due(),
+        ]
+        return min(self._instant(at) for at in instants if at is not None)
 
     def step(self) -> None:
         self._due = None
