@@ -117,7 +117,7 @@ def test_a_job_whose_lease_ends_while_the_execution_point_is_gone_is_killed_and_
 ) -> None:
     point.engine.deadline_of = lambda slot: point.engine.world.boot_time() + 1_000 * SECOND
     pid = point.start_job(PATIENT, "ap-1")
-    point.engine.deadline_of = lambda slot: point.engine.world.boot_time() + SECOND // 10
+    point.engine.deadline_of = lambda slot: point.engine.world.boot_time() + 3 * SECOND
     point.engine.renew_deadlines()
     point.engine.world.close()
     wait(lambda: not runs(pid))
