@@ -127,6 +127,8 @@ class Links:
             known.add(MANAGER)
         for peer in sorted(known):
             self._link(peer)
+        # A late answer to a request of an earlier process, or of an earlier log, has another number.
+        self._numbers = crc32(f"{self.log.id} {self.state().epoch}".encode()) << 32
         for slot in self.state().slots:
             self._note_claim(slot)
         for request in self.state().claim_requests.values():
