@@ -169,6 +169,9 @@ class Publisher:
     def publish(self) -> Cycle:
         """Publish the metrics once."""
         with Queries(self.url) as queries:
+            if queries.imported:
+                why = "was imported, and `poolbook metrics` describes a pool of its own log"
+                raise ConfigError(f"{self.url} {why}; `poolbook usage` shows what an imported pool has done")
             now = int(self.now())
             self._read_events(queries)
             ads = list(self._ads(queries, now))

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data" / "manual"
 PACKAGES = ("domain", "projections", "replay", "adapters")
-NAME_TABLES = ("domain/coverage/", "domain/config/tables/")
+NAME_TABLES = ("domain/coverage/", "domain/config/tables/", "adapters/adstash/fields.txt")
 """Files that list names without using them."""
 RECORD_READERS = (
     "adapters/condor_files/",

@@ -311,6 +311,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "log": (("1",), 0, "[job.log:3]"),
     "audit": ((), 0, "imported: 2 files with 14 lines"),
     "verify": ((), 0, "`poolbook audit` checks them"),
+    "metrics": (("-once",), 1, "was imported, and `poolbook metrics` describes a pool of its own log"),
     "views": ((), 0, "were rebuilt, up to event 8"),
     "doctor": ((), 0, "8 events, imported records"),
     "account": ((), 0, "SLOT_TIME"),
