@@ -328,10 +328,10 @@ class LogWriter:
 
     def renew_deadlines(self) -> None:
         """Set the deadlines of the processes of all external jobs again, from ``deadline_of``. Deadlines in the past
-        renew nothing."""
+        renew nothing; 0 means that there is none."""
         deadlines = {key: self.deadline_of(self.state.slots[name]) for key, name in self.state.remote_runs.items()}
         now = self.world.boot_time()
-        self.world.renew({key: deadline for key, deadline in deadlines.items() if deadline > now})
+        self.world.renew({key: deadline for key, deadline in deadlines.items() if not deadline or deadline > now})
 
     def _transfer_limits(self) -> Ad:
         return {name: self.state.settings[name] for name in TRANSFER_LIMITS if name in self.state.settings}

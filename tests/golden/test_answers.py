@@ -47,6 +47,7 @@ from .test_golden import RELEASES
 NEWEST = "0.2.0"
 NEWER_KINDS: set[type[e.Event]] = {
     e.RunReported,
+    e.RequestsRejected,
     e.ClaimJobEdited,
     *(kind for kind in e.TOPICS.values() if kind.__module__.endswith(".events.peers")),
 }

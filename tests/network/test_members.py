@@ -24,7 +24,7 @@ from poolbook.domain.state.state import State
 
 state = State(name="pool", settings={"UID_DOMAIN": "poola.example"})
 security = lambda: pool_security(Path("m.db").absolute(), "poola.example", load(text=""))
-services = ManagerServices(HttpsService(Address("0.0.0.0", 9618)), lambda: state, security, 4222, print, print)
+services = ManagerServices(HttpsService(Address("0.0.0.0", 9618)), lambda: state, security, 4222, print, print, "m.db")
 carrier = services.start()
 print("ready", services.url, security().issue("condor@poola.example", time.time(), (), None), flush=True)
 while True:

@@ -69,13 +69,13 @@ def test_why_cites_the_logs_of_other_roles(files: dict[str, str], capsys: pytest
     text = " ".join(capsys.readouterr().out.split())
     for sentence in (
         "The negotiator matched job 1.1 with slot1@ep1, which was free. Its ranks: NEGOTIATOR_PRE_JOB_RANK 898976. "
-        "[manager.db at 53]",
+        "[manager.db at 60]",
         "The access point requested slot1@ep2 from its execution point for job 1.1.",
         "The execution point of job 1.1 has stopped responding on slot1@ep2; the lease of its claim ends at "
-        "2027-01-15 08:02:44.014.",
-        "Job 1.1 was given up after 2 min 44 s on slot1@ep2: the access point and the execution point lost contact for "
+        "2027-01-15 08:02:39.003.",
+        "Job 1.1 was given up after 2 min 39 s on slot1@ep2: the access point and the execution point lost contact for "
         "the duration of the claim's lease; it is idle again.",
-        "The execution point granted slot1@ep1 for job 1.1. [ep1.db at 38]",
+        "The execution point granted slot1@ep1 for job 1.1. [ep1.db at 41]",
     ):
         assert sentence in text
     assert re.search(r"The execution point granted slot1@ep2 for job 1.1. \[execution-point/ep2, entry \d+ of", text)
