@@ -6,7 +6,6 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,9 @@ class Checkpoint:
 def stash_log(
     url: str, source: str, destination: Destination, checkpoint: Checkpoint, most: int, said: Callable[[str], None]
 ) -> int:
-    """Send the ads of one of `SOURCES` that are new since the last run, at most ``most``; return their number.
+    """Send the ads of one of `SOURCES` that are new since the last run, and return their number.
+
+    After ``most`` ads it stops, with the rest of the last ad's event: the checkpoint is a position, not a job.
 
     The id of a document is the log's id, the position of the event that ended the job or run, and the job: a document
     that is sent again replaces itself.
@@ -68,7 +69,7 @@ def stash_log(
         ads = _ended_jobs(queries, after) if source == "schedd_history" else _ended_runs(queries, after)
         destination.prepare(fields)
         count = 0
-        for portion in _portions(islice(ads, most)):
+        for portion in _portions(_whole_events(ads, most)):
             documents: list[Identified] = []
             for position, ad in portion:
                 job = f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}"
@@ -101,6 +102,15 @@ def _ended_jobs(queries: Queries, after: int) -> Iterator[tuple[int, ClassAd]]:
 def _ended_runs(queries: Queries, after: int) -> Iterator[tuple[int, ClassAd]]:
     runs = epochs_with_positions(queries.log.read())
     return ((position, ad_from_attributes(ad)) for position, ad in runs if position > after)
+
+
+def _whole_events(ads: Iterable[tuple[int, ClassAd]], most: int) -> Iterator[tuple[int, ClassAd]]:
+    last = 0
+    for count, (position, ad) in enumerate(ads):
+        if count >= most and position != last:
+            return
+        yield position, ad
+        last = position
 
 
 def _portions(ads: Iterable[tuple[int, ClassAd]]) -> Iterator[list[tuple[int, ClassAd]]]:

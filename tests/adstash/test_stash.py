@@ -120,6 +120,19 @@ def test_files_of_json_lines_and_parquet_contain_the_documents(folder: Folder) -
     assert {each["_id"] for each in lines} >= set(table.column("_id").to_pylist())
 
 
+def test_a_limit_skips_no_job_of_an_event_that_ends_several(folder: Folder) -> None:
+    with folder.served():
+        folder.call("submit", "job.sub", "-append", "hold = true")
+        folder.call("rm", "2")  # one event removes the three jobs of the cluster
+        wait_for_history(folder, 6)
+    stash = (*STASH[:3], *STASH[4:], "--interface", "jsonlines", "--json_dir", ".", "--schedd_history_max_ads", "2")
+    for _ in range(4):
+        folder.call(*stash)
+    lines = [json.loads(line) for line in (folder.path / "htcondor.jsonl").read_text().splitlines()]
+    jobs = sorted(line["GlobalJobId"].split("#")[1] for line in lines)
+    assert jobs == ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2"]
+
+
 def test_a_history_file_of_htcondor_is_converted(folder: Folder) -> None:
     import gzip
 
