@@ -5,6 +5,7 @@ cuda_device_enumeration.cpp."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from ctypes import CDLL, byref, c_int, c_size_t, create_string_buffer
 from typing import Any
@@ -70,7 +71,7 @@ def _int(call: Callable[..., int], *arguments: Any) -> int | None:
     return number.value if call(byref(number), *arguments) == _SUCCESS else None
 
 
-class _CudaLibrary:
+class _CudaLibrary(ABC):
     def __init__(self, library: Any, count: int | None) -> None:
         self._library, self._count = library, count
         self.device_count = count or 0
@@ -88,8 +89,8 @@ class _CudaLibrary:
                 devices.append(device)
         return devices
 
-    def _describe(self, index: int, report: ProgressReport) -> Device | None:
-        raise NotImplementedError
+    @abstractmethod
+    def _describe(self, index: int, report: ProgressReport) -> Device | None: ...
 
 
 class DriverCuda(_CudaLibrary):
