@@ -1,5 +1,7 @@
 """Count what a schedd has done since it was started, under HTCondor's names.
 
+An attribute that Poolbook does not count, such as JobsCoredumped, has no value: a 0 would say that it was counted.
+
 Source: ``ScheddStatistics`` (schedd_stats.h), ``Scheduler::jobExitCode``, ``mark_serial_job_running``.
 """
 
@@ -14,9 +16,8 @@ from ...domain.state_machines import LEFT
 from ...domain.units import SECOND
 
 _COUNTS = (
-    "JobsSubmitted", "JobsStarted", "JobsExited", "JobsExitedNormally", "JobsCompleted", "JobsKilled", "JobsCoredumped",
-    "JobsShouldHold", "JobsShouldRemove", "JobsShouldRequeue", "JobsNotStarted", "JobsCheckpointed", "JobsExecFailed",
-    "ShadowsStarted",
+    "JobsSubmitted", "JobsStarted", "JobsExited", "JobsExitedNormally", "JobsCompleted", "JobsKilled", "JobsShouldHold",
+    "JobsShouldRequeue", "ShadowsStarted",
 )  # fmt: skip
 _TIMES = (
     "JobsAccumTimeToStart", "JobsAccumRunningTime", "JobsAccumBadputTime", "JobsAccumExecuteTime",
