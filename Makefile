@@ -12,8 +12,13 @@ run: .venv/ready
 
 # Four workers, however few cores there are: many tests wait for processes. A file's tests share what they have set up.
 # The files come in the order of tests/conftest.py: those that take longest first. A test that waits for ever fails.
+test test-all: PYTEST = $(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
 test: .venv/ready
-	$(BIN)/python -m pytest -q -n 4 --dist loadfile --no-loadscope-reorder
+	$(PYTEST) -m "not long and not soak and not realpool and not network"
+
+# With the slowest files, too, which start daemons, browsers and servers, and replay many recordings.
+test-all: .venv/ready
+	$(PYTEST)
 
 # The documentation as a website with search, in build/site. A broken link is an error.
 site: export NO_MKDOCS_2_WARNING = 1
@@ -81,4 +86,4 @@ clean:
 	$(BIN)/python -m pip install --progress-bar on --editable '.[dev]'
 	touch $@
 
-.PHONY: run test check site bench soak attack mutants realpool network coverage structure clean
+.PHONY: run test test-all check site bench soak attack mutants realpool network coverage structure clean

@@ -1,8 +1,8 @@
 """Poolbook: an HTCondor pool whose only source of truth is an append-only event log.
 
-`Pool` runs a pool in your program, `Log` reads the log of a pool or of an import, and `AsyncPool` and `AsyncLog` do the
-same for asyncio. `poolbook.events` has the classes of events, and `poolbook.testing` is the test kit. docs/library.md
-describes the interface.
+`Pool` runs a pool in your program, `Client` uses a pool that another process runs, and `Log` reads the log of a pool or
+of an import. `AsyncPool`, `AsyncClient` and `AsyncLog` do the same for asyncio. `poolbook.events` has the classes of
+events, and `poolbook.testing` is the test kit. docs/library.md describes the interface.
 
 >>> from poolbook import Behaviour, Log, Pool, events
 >>> pool = Pool.open("my.db", user="alice", behave=lambda launch: Behaviour(seconds=600))
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from . import events, results
     from .adapters.condor_files.importing.driver import ImportResult
     from .adapters.condor_files.importing.session import follow_pool, import_pool
-    from .adapters.library.aio import AsyncLog, AsyncPool
-    from .adapters.library.embedded_pool import Outcome, Pool
+    from .adapters.library.aio import AsyncClient, AsyncLog, AsyncPool
+    from .adapters.library.client import Client
+    from .adapters.library.embedded_pool import Pool
+    from .adapters.library.executor import Executor, JobFailed
+    from .adapters.library.pool_commands import Outcome
     from .adapters.library.python_values import Expr
     from .adapters.library.read_only_log import Log
     from .adapters.machine.execution.client import SupervisorError
@@ -45,17 +48,21 @@ __version__ = "0.2.0"
 # Imported on first use, so that short commands do not load a whole pool.
 _LAZY = {
     "AlreadyServed": ".domain.ports.log",
+    "AsyncClient": ".adapters.library.aio",
     "AsyncLog": ".adapters.library.aio",
     "AsyncPool": ".adapters.library.aio",
     "Audit": ".replay.audit_result",
     "Behaviour": ".replay.virtual_world",
     "ClassAdSyntaxError": ".domain.classad",
+    "Client": ".adapters.library.client",
     "ConfigError": ".domain.config",
     "ConfigWarning": ".domain.config",
     "EvaluationError": ".domain.classad",
+    "Executor": ".adapters.library.executor",
     "Expr": ".adapters.library.python_values",
     "Fenced": ".domain.ports.log",
     "ImportResult": ".adapters.condor_files.importing.driver",
+    "JobFailed": ".adapters.library.executor",
     "Launch": ".domain.ports.world",
     "Log": ".adapters.library.read_only_log",
     "LogBeginsLater": ".adapters.runtime.queries",
@@ -65,7 +72,7 @@ _LAZY = {
     "LogNewer": ".domain.ports.log",
     "LogUnavailable": ".domain.ports.log",
     "NotKnown": ".replay.forensics.daemon_tables",
-    "Outcome": ".adapters.library.embedded_pool",
+    "Outcome": ".adapters.library.pool_commands",
     "ParallelReplayError": ".adapters.runtime.segments",
     "Pool": ".adapters.library.embedded_pool",
     "PoolbookError": ".domain.errors",
@@ -87,17 +94,21 @@ _LAZY = {
 
 __all__ = [
     "AlreadyServed",
+    "AsyncClient",
     "AsyncLog",
     "AsyncPool",
     "Audit",
     "Behaviour",
     "ClassAdSyntaxError",
+    "Client",
     "ConfigError",
     "ConfigWarning",
     "EvaluationError",
+    "Executor",
     "Expr",
     "Fenced",
     "ImportResult",
+    "JobFailed",
     "Launch",
     "Log",
     "LogBeginsLater",

@@ -1,6 +1,6 @@
 """Generate the pages and sections of docs/ that come from the code: ``python docs/generate.py [PAGE ...]``.
 
-Without a page, all but the tutorial: its commands run in an installed Poolbook, which takes a minute.
+Without a page, all but the tutorial and the pages tried/NAME: their commands run, which takes minutes.
 """
 
 import re
@@ -15,6 +15,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / ".path")]
 from tests.audit import rules_page  # noqa: E402
 from tests.beside import page as fidelity_page  # noqa: E402
 from tests.coverage import page as coverage_page  # noqa: E402
+from tests.coverage import tried  # noqa: E402
 from tests.domain import events_page  # noqa: E402
 from tests.exports import page as export_page  # noqa: E402
 from tests.front.installed import environment, install, wheel  # noqa: E402
@@ -54,10 +55,11 @@ PAGES: Mapping[str, Callable[[str], str]] = {
     "tools": tools_page.fill,
     "tutorial": _tutorial,
     "why": why_page.fill,
+    **{f"tried/{name}": tried.updated for name in tried.PAGES},
 }
 
 
 if __name__ == "__main__":
-    for name in sys.argv[1:] or [name for name in PAGES if name != "tutorial"]:
+    for name in sys.argv[1:] or [name for name in PAGES if not name.startswith(("tried/", "tutorial"))]:
         path = ROOT / "docs" / f"{name}.md"
         path.write_text(PAGES[name](path.read_text(encoding="utf-8")), encoding="utf-8")

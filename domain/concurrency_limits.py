@@ -60,11 +60,18 @@ def requested_amounts(text: str) -> tuple[RequestedAmount, ...]:
     with a number that is not positive, requests one unit, and invalid names are ignored."""
     amounts: dict[str, Amount] = {}
     for limit in split_limits(text.lower()):
-        name, _, number = limit.partition(":")
-        if re.fullmatch(_NAME, name):
-            amount = parse_amount(number, up=True)
-            amounts[name] = amounts.get(name, 0) + (amount if amount > 0 else PARTS_PER_UNIT)
+        name, units = _requested_amount(limit)
+        if units:
+            amounts[name] = amounts.get(name, 0) + units
     return tuple([RequestedAmount(*item) for item in amounts.items()])
+
+
+@lru_cache(maxsize=20_000)
+def _requested_amount(limit: str) -> RequestedAmount:
+    """Parse an item of a list of limits; 0 units if its name is invalid. Many lists contain the same items."""
+    name, _, number = limit.partition(":")
+    amount = parse_amount(number, up=True)
+    return RequestedAmount(name, (amount if amount > 0 else PARTS_PER_UNIT) if is_valid(name) else 0)
 
 
 def parse_amount(text: str, up: bool = False) -> Amount:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 _PUBLIC = {
-    "AlreadyServed", "ClassAdSyntaxError", "ConfigError", "EvaluationError", "Fenced", "LogBeginsLater",
+    "AlreadyServed", "ClassAdSyntaxError", "ConfigError", "EvaluationError", "Fenced", "JobFailed", "LogBeginsLater",
     "LogClosed", "LogDamaged", "LogError", "LogNewer", "LogUnavailable", "NotKnown", "ParallelReplayError",
     "PoolbookError", "Refusal",
     "SlotTypeError", "SubmitError", "SupervisorError", "UnknownDialectError", "UnknownThingError",

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Container
 from typing import Final, NamedTuple
 
+JOBS_PER_ACCESS_POINT: Final = 1_000_000_000
+"""In the manager's log, this number times the access point's number is added to its cluster numbers."""
+
 
 class JobId(NamedTuple):
     """A job's id: the number of its cluster (ClusterId), and its process number in the cluster (ProcId)."""

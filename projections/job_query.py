@@ -40,6 +40,7 @@ class ProcRange(NamedTuple):
 
 # A selection is one statement, or a union of several, that can use SQLite's indexes. A job belongs to the last range
 # that does not begin after it.
+_FIRST_AFTER = "SELECT MAX(first) FROM jobs WHERE cluster = :cluster AND first <= :proc"
 _WHOLE = "SELECT {columns}, NULL FROM {table} t WHERE t.cluster IN (SELECT value FROM json_each(:clusters))"
 _SINGLE = (
     "SELECT {columns}, json_extract(w.value, '$[1]') FROM json_each(:jobs) w CROSS JOIN {table} t "
@@ -53,6 +54,31 @@ _OWNED = "SELECT {columns}, NULL FROM {table} t WHERE t.cluster IN " + (
 
 ORDERS = {"queue": ("jobs", "2, 3"), "newest": ("history", "1 DESC"), "oldest": ("history", "1")}
 """The table and order of rows: the queue by job id, or the history by end time, latest or earliest first."""
+
+
+def select_ranges_after(
+    connection: sqlite3.Connection, owners: Sequence[str], after: tuple[int, int]
+) -> Iterator[ProcRange]:
+    """Yield the jobs in the queue that follow a job id, lazily and sorted by id: all, or those of some owners. An index
+    finds the first one."""
+    owned = "AND (SELECT owner FROM clusters c WHERE c.cluster = t.cluster) IN (SELECT value FROM json_each(:owners))"
+    parameters = {"cluster": after[0], "proc": after[1], "owners": _as_json(owners)}
+    statement = (
+        f"SELECT cluster, first, last, status, changes FROM jobs t "
+        f"WHERE (cluster, first) >= (:cluster, IFNULL(({_FIRST_AFTER}), 0)) "
+        f"{owned if owners else ''} ORDER BY cluster, first"
+    )
+    for job_range in map(ProcRange._make, connection.execute(statement, parameters)):
+        if (job_range.cluster, job_range.first) > after:
+            yield job_range
+        elif (job_range.cluster, job_range.last) > after:
+            yield job_range._replace(first=after[1] + 1)
+
+
+def _as_json(values: Sequence[object]) -> str:
+    from json import dumps
+
+    return dumps(list(values))
 
 
 def select_ranges(
@@ -73,13 +99,15 @@ def select_ranges(
 
 
 def _statement(selection: JobSelection) -> tuple[str, dict[str, str]]:
-    from json import dumps
-
     clusters = {cluster for cluster, proc in selection.ids if proc is None}
     single = sorted(
         {(cluster, proc) for cluster, proc in selection.ids if proc is not None and cluster not in clusters}
     )
-    parameters = {"clusters": dumps(sorted(clusters)), "jobs": dumps(single), "owners": dumps(list(selection.owners))}
+    parameters = {
+        "clusters": _as_json(sorted(clusters)),
+        "jobs": _as_json(single),
+        "owners": _as_json(selection.owners),
+    }
     named = [part for part, is_used in ((_WHOLE, clusters), (_SINGLE, single)) if is_used]
     if not selection.owners:
         return " UNION ALL ".join(named) or "SELECT {columns}, NULL FROM {table} t", parameters

@@ -17,12 +17,15 @@ from ..domain.events import CycleHeld, Event, Unmatched
 from ..domain.names import JobId
 from ..domain.negotiator.reported_rejections import rejection_reason
 from .accounting_view import AccountingFold
+from .activity_view import ActivityFold
 from .checkpoint import Checkpoint, fingerprint, write_checkpoint
 from .defrag_view import DefragFold
 from .imported_ads import ArchiveFold
+from .peers_view import PeersFold
 from .queue_view import QueueFold
 from .schema import NEGOTIATOR_KEY, insertion
 from .slots_view import SlotsFold
+from .use_view import UseFold
 
 # The latest rejections of jobs (a match deletes them), and the statistics of the last cycles.
 
@@ -88,7 +91,8 @@ class Fold(Protocol):
 
 
 FOLDS: tuple[Callable[[sqlite3.Connection], Fold], ...] = (
-    QueueFold, SlotsFold, AccountingFold, MatchingFold, DefragFold, ArchiveFold,
+    QueueFold, SlotsFold, AccountingFold, MatchingFold, DefragFold, ArchiveFold, ActivityFold,
+    UseFold, PeersFold,
 )  # fmt: skip
 WITHOUT_HISTORY: tuple[Callable[[sqlite3.Connection], Fold], ...] = (partial(QueueFold, history=False), *FOLDS[1:])
 """The folds of views that get the history from elsewhere: to fold a job's history takes most of the time."""

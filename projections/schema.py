@@ -10,10 +10,13 @@ from typing import Final, NamedTuple
 
 from ..domain.package_data import get_data, sections
 
-FORMAT = 15  #: the version of these tables and of their values. Views with a different version are rebuilt.
+FORMAT = 20  #: the version of these tables and of their values. Views with a different version are rebuilt.
 
 APPLICATION_ID = 0x506F6F76  #: the SQLite application id in the header of the views' file: "Poov"
 
+
+GONE: Final = "SELECT machine FROM machines WHERE record->>'$.gone'"
+"""Selects the machines whose ads are gone, because the manager has not heard from them for too long."""
 
 NEGOTIATOR_KEY = "Negotiator"
 """The key of the negotiator's name in a cycle's statistics, if the pool has several negotiators."""
@@ -74,8 +77,8 @@ def create(connection: sqlite3.Connection) -> None:
 
 
 def create_past(connection: sqlite3.Connection, position: int) -> None:
-    """Hide all tables of views behind empty temporary ones, for the views at a position of the log. Only submissions
-    and the history, whose rows never change, still have their rows, up to this position; nothing is added to them."""
+    """Hide all tables of views behind empty temporary ones, for the views at a position of the log. Only the
+    tables whose rows never change still have their rows, up to this position; nothing is added to them."""
     create_temporary(connection, *schemas("table"), *schemas("view"))
     last_id = connection.execute("SELECT MAX(id) FROM main.history").fetchone()[0] or 0
     ended = bisect_right(range(1, last_id + 1), position, key=lambda id: _position_of(connection, id))
@@ -84,6 +87,9 @@ def create_past(connection: sqlite3.Connection, position: int) -> None:
         ("clusters", submitted),
         ("chunks", f"cluster IN (SELECT cluster FROM main.clusters WHERE {submitted})"),
         ("history", f"id <= {ended}"),
+        ("load", f"position <= {position}"),
+        ("findings", f"position <= {position}"),
+        ("uses", f"position <= {position}"),
     ):
         connection.execute(f"DROP TABLE temp.{name}")
         connection.execute(f"CREATE TEMP VIEW {name} AS SELECT * FROM main.{name} WHERE {condition}")

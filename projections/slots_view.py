@@ -7,7 +7,7 @@ destroyed within a batch is never written.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -36,7 +36,7 @@ decode_machine: Callable[[str], Machine] = _decoder(Machine)
 decode_slot: Callable[[str], Slot] = _decoder(Slot)
 
 
-def _text(record: Machine | Slot | dict[str, str]) -> str:
+def _text(record: Machine | Slot | Mapping[str, str]) -> str:
     return msgspec.json.encode(record, enc_hook=SlotAd.as_plain_dict).decode()
 
 
@@ -80,6 +80,7 @@ class SlotsFold:
         self._slots: dict[str, _Row | None] = {}
         self._machines: dict[str, Machine | None] = {}
         self._users: dict[int, str] = {}
+        self._absent: dict[str, tuple[object, ...] | None] = {}
         self.handlers: dict[type[e.Event], Callable[..., None]] = {
             **dict.fromkeys(MACHINE_FOLDS, self._fold_machine_event),
             **dict.fromkeys(SLOT_FOLDS, self._fold_slot_event),
@@ -135,6 +136,7 @@ class SlotsFold:
 
     def on_machine_joined(self, position: int, event: e.MachineJoined) -> None:
         self._machines[event.machine] = new_machine(event)
+        self._drop_absent(event.machine)
 
     def on_machine_left(self, position: int, event: e.MachineLeft) -> None:
         self._machines[event.machine] = None
@@ -143,6 +145,18 @@ class SlotsFold:
         machine = self._machine(event.machine)
         if machine is not None:
             MACHINE_FOLDS[type(event)](machine, event)
+        if isinstance(event, e.MachineExpired) and not event.expired:
+            self._drop_absent(event.machine)
+
+    # Absent ads
+
+    def on_slot_absent(self, position: int, event: e.SlotAbsent) -> None:
+        self._absent[event.slot] = (event.slot, event.machine, event.at, event.until, _text(event.ad))
+
+    def _drop_absent(self, machine: str) -> None:
+        rows = self._connection.execute("SELECT slot FROM absent WHERE machine=?", (machine,)).fetchall()
+        names = [name for name, row in self._absent.items() if row is not None and row[1] == machine]
+        self._absent |= dict.fromkeys([*names, *(name for (name,) in rows)])
 
     # Slots
 
@@ -204,3 +218,8 @@ class SlotsFold:
         execute("DELETE FROM slots WHERE name=?", [(name,) for name, row in self._slots.items() if row is None])
         rows = [row.values() for row in self._slots.values() if row is not None]
         execute(insertion("slots", "INSERT OR REPLACE"), rows)
+        execute("DELETE FROM absent WHERE slot=?", [(name,) for name in self._absent])
+        absent = [row for row in self._absent.values() if row is not None]
+        execute(insertion("absent"), absent)
+        if absent:  # those that are forgotten
+            self._connection.execute("DELETE FROM absent WHERE until <= (SELECT MAX(since) FROM absent)")

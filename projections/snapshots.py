@@ -1,7 +1,8 @@
 """Snapshots of the tables about the present, for views at a time.
 
 A snapshot is a cache: views at a time can be folded from the start of the log, too. Tables whose rows stay, with the
-position of their event, need no snapshot: clusters with their chunks, and the history.
+position of their event, need no snapshot: clusters with their chunks, the history, the load,
+the findings and the uses.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ _decode = msgspec.msgpack.Decoder(dict[str, list[tuple[Any, ...]]]).decode
 
 
 def store_snapshot(connection: sqlite3.Connection, since: int, now: Checkpoint) -> None:
-    """Store a snapshot of the current tables if it is due, and delete those that are too close to another.
+    """Store a snapshot of the current tables if it is due, and delete snapshots that are too close to another.
 
     :param since: the position of the tables before the last batch of events
     """

@@ -12,13 +12,14 @@ from datetime import UTC, tzinfo
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..domain.names import AccountName
+from ..domain.names import JOBS_PER_ACCESS_POINT, AccountName
+from ..domain.units import SECOND
 from . import imported_ads
 from .checkpoint import read_checkpoint
 from .job_ads import Clusters, ads
 from .job_columns import QUEUE_ATTRIBUTES, Columns
-from .job_query import ALL, JobSelection, ProcRange, SelectedJobs, select_ranges
-from .schema import NEGOTIATOR_KEY
+from .job_query import ALL, JobSelection, ProcRange, SelectedJobs, select_ranges, select_ranges_after
+from .schema import GONE, NEGOTIATOR_KEY
 
 if TYPE_CHECKING:
     from ..domain.classad import ClassAd, Context
@@ -209,17 +210,34 @@ class Views:
             totals.setdefault(owner, {})[status] = jobs
         return totals
 
-    def counts(self) -> list[tuple[str, str, str, int, int]]:
-        """Count each submitter's jobs in the queue. A row contains the submitter, the owner, the universe (``local`` or
+    def peers(self) -> list[tuple[str, int, int, int]]:
+        """Return the roles elsewhere: the name, the number of an access point (0: another role), how many entries were
+        read from it, and when the last one was, in microseconds."""
+        statement = "SELECT peer, number, version, heard FROM peers ORDER BY peer"
+        return self.connection.execute(statement).fetchall()
+
+    def counts(self, access_point: int | None = None) -> list[tuple[str, str, str, int, int]]:
+        """Count each submitter's jobs in the queue (of one access point, by its number).
+
+        A row contains the submitter, the owner, the universe (``local`` or
         ``scheduler``, empty for all others), HTCondor's status number, and the number of jobs."""
         statement = (
             "SELECT c.submitter, c.owner, CASE json_extract(c.ad, '$.JobUniverse') WHEN '7' THEN 'scheduler' "
             "WHEN '12' THEN 'local' ELSE '' END, j.status, "
             "SUM(j.jobs) FROM (SELECT cluster, status, SUM(last - first + 1) AS jobs "
-            "FROM jobs GROUP BY cluster, status) j "
+            "FROM jobs WHERE :number IS NULL OR cluster / :each = :number GROUP BY cluster, status) j "
             "JOIN clusters c USING (cluster) GROUP BY 1, 2, 3, 4 ORDER BY 1, 2, 3, 4"
         )
-        return self.connection.execute(statement).fetchall()
+        return self.connection.execute(statement, {"number": access_point, "each": JOBS_PER_ACCESS_POINT}).fetchall()
+
+    def flocked(self, access_point: int) -> dict[str, int]:
+        """Count each submitter's jobs of an access point that run in other pools, as far as this log has their pools:
+        only the log of the access point does."""
+        statement = (
+            "SELECT c.submitter, SUM(j.last - j.first + 1) FROM jobs j JOIN clusters c USING (cluster) "
+            "WHERE j.status = 2 AND j.cluster / ? = ? AND json_extract(j.changes, '$.RemotePool') <> '' GROUP BY 1"
+        )
+        return dict(self.connection.execute(statement, (JOBS_PER_ACCESS_POINT, access_point)))
 
     def job(self, cluster: int, proc: int) -> ClassAd | None:
         """Return the ad of one job, or None if it is not in the queue."""
@@ -229,6 +247,12 @@ class Views:
         """Yield the ads of jobs in the queue, sorted by id. They share their clusters' ads: copy an ad to modify it."""
         clusters = Clusters(self.connection)
         for job_range in select_ranges(self.connection, selection):
+            yield from ads(clusters, job_range)
+
+    def ads_after(self, job: tuple[int, int], owners: Sequence[str] = ()) -> Iterator[ClassAd]:
+        """Yield the ads of the jobs in the queue that follow a job id, sorted by id: all, or those of some owners."""
+        clusters = Clusters(self.connection)
+        for job_range in select_ranges_after(self.connection, owners, job):
             yield from ads(clusters, job_range)
 
     def columns(
@@ -300,8 +324,8 @@ class Views:
     # The pool
 
     def machines(self) -> dict[str, dict[str, str]]:
-        """Return the ads of the machines, in the order in which they joined the pool."""
-        return {machine.name: machine.ad for machine in self._machines()}
+        """Return the ads of the machines that are not gone, in the order in which they joined the pool."""
+        return {machine.name: machine.ad for machine in self._machines() if not machine.gone}
 
     def _machines(self) -> list[Machine]:
         from .slots_view import decode_machine
@@ -316,13 +340,15 @@ class Views:
         return [decode_slot(record) for (record,) in self.connection.execute("SELECT record FROM slots ORDER BY born")]
 
     def slot_counts(self) -> list[tuple[str, str, int]]:
-        """Count the slots by state and activity."""
-        statement = "SELECT state, activity, COUNT(*) FROM slots GROUP BY 1, 2 ORDER BY 1, 2"
+        """Count the slots by state and activity, without those of machines that are gone."""
+        statement = (
+            f"SELECT state, activity, COUNT(*) FROM slots WHERE machine NOT IN ({GONE}) GROUP BY 1, 2 ORDER BY 1, 2"
+        )
         return self.connection.execute(statement).fetchall()
 
     def slot_ads(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
         """Yield the slots' ads as published at an instant (in seconds), in the order in which the slots were
-        created."""
+        created. The ads of a machine that is silent for too long are gone."""
         from ..domain.classad import Context
         from ..domain.startd.public_ad import PublishedSlots
         from ..domain.state.caches import Caches
@@ -330,7 +356,19 @@ class Views:
         state = self._state_of_slots()
         context = Context(now=now, timezone=timezone, user_maps=state.user_maps)
         published = PublishedSlots(state, Caches(), now * 1_000_000, context)
-        return map(published.ad, state.slots.values())
+        gone = {name for name, machine in state.machines.items() if machine.gone}
+        return (published.ad(slot) for slot in state.slots.values() if slot.machine not in gone)
+
+    def absent_ads(self, now: int) -> Iterator[ClassAd]:
+        """Yield the ads of the slots that are absent at an instant (in seconds)."""
+        from ..domain.state.caches import ad_from_attributes
+
+        statement = "SELECT since, until, ad FROM absent WHERE ? < until ORDER BY rowid"
+        for since, until, text in self.connection.execute(statement, (now * SECOND,)):
+            ad = ad_from_attributes(json.loads(text))
+            ad["LastHeardFrom"] = ad["MyCurrentTime"] = since // SECOND
+            ad["Absent"], ad["ClassAdLifetime"] = True, (until - since) // SECOND
+            yield ad
 
     def _state_of_slots(self) -> State:
         from ..domain.state.state import State
@@ -376,6 +414,14 @@ class Views:
             leases = {name: (value, until) for name, (value, until) in json.loads(row[6]).items()}
             submitters.append(SubmitterRow._make((*row[:6], leases, *row[7:10], *map(int, row[10:14]), *row[14:])))
         return submitters
+
+    def usage_of_ended_claims(self) -> dict[str, int]:
+        """Return, by submitter, the microseconds of ended claims times the slots' weights in thousandths."""
+        usage: dict[str, int] = {}
+        for account, used in self.connection.execute("SELECT submitter, usage FROM submitters WHERE ended > 0"):
+            name = AccountName.parse(account).submitter
+            usage[name] = usage.get(name, 0) + int(used)
+        return usage
 
     def submitters_with_idle_jobs(self) -> set[str]:
         """Return the submitters with idle jobs."""

@@ -23,7 +23,7 @@ from ..domain.classad import Context
 from ..domain.defrag.defrag_settings import policy_in_force
 from ..domain.defrag.poll import decide_poll
 from ..domain.fold.evolve import fold
-from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, OF_WHOLE, RULES, CycleResult, hold_cycle
+from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, OF_SEVERAL, OF_WHOLE, RULES, CycleResult, hold_cycle
 from ..domain.negotiator.negotiator_settings import settings_of
 from ..domain.startd.public_ad import PublishedSlots
 from ..domain.state.caches import Caches
@@ -32,7 +32,12 @@ from ..domain.state.state import State
 Difference = tuple[str, str, str]  #: what differs, its value in the log, and its repeated value
 MOST = 20  #: the number of differences that are stored; all of them are counted
 _NOTHING = "nothing"
-_RULES = (RULES, RULES + OF_LIMITS, RULES + OF_WHOLE, RULES + OF_LIMITS + OF_WHOLE)
+_RULES = tuple(
+    RULES | limits | whole | several
+    for limits in (0, OF_LIMITS)
+    for whole in (0, OF_WHOLE)
+    for several in (0, OF_SEVERAL)
+)
 
 
 @frozen
@@ -133,7 +138,7 @@ def _repeat_poll(rechecked: RecheckedCycles, state: State, group: Sequence[e.Log
 
 
 def _poll_differs(state: State, group: Sequence[e.LoggedEvent], logged: e.DefragPolled) -> Iterator[Difference]:
-    policy = policy_in_force(state.settings)
+    policy = policy_in_force(state.settings, logged.daemon)
     if policy is None:
         yield "the poll", "was held", "the pool does not defragment"
         return
@@ -141,7 +146,7 @@ def _poll_differs(state: State, group: Sequence[e.LoggedEvent], logged: e.Defrag
         (lambda cause: (logged.at, cause, logged.stimulus)),
         cycle_context(state, logged.at, logged.offset),
     )
-    repeated = decide_poll(state, Caches(), PublishedSlots, cause_of, context, logged.offset, policy)
+    repeated = decide_poll(state, Caches(), PublishedSlots, cause_of, context, logged.offset, policy, logged.daemon)
     yield from _field_differences("the poll", logged, repeated.event)
     notes = tuple(event for _, event in group if isinstance(event, e.EvaluationRecorded))[: len(repeated.notes)]
     if notes != repeated.notes:

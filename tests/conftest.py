@@ -5,14 +5,14 @@ draws more.
 Garbage is collected less often than by default: a worker has so many modules, parsed sources and recorded pools in
 memory that repeated collections took a tenth of its time.
 
-The slowest files come first (`make test` distributes whole files, in the order in which they are collected), so that no
-worker still has one of them when the others have ended. Files that read the same imports are distributed as one.
+The slowest files have the mark `long`. They come first (`make test-all` distributes whole files, in the order in which
+they are collected), so that no worker still has one of them when the others have ended. Files that read the same
+imports are distributed as one.
 """
 
 from __future__ import annotations
 
 import gc
-import os
 import shutil
 import signal
 import tempfile
@@ -37,25 +37,43 @@ settings.load_profile("poolbook")
 gc.set_threshold(50_000, 20, 100)
 
 LONGEST = (
-    "network/test_faults.py",
-    "audit/test_honest_recordings.py", "front/test_first_hour.py", "beside/test_stories.py", "pool/test_any_moment.py",
-    "pool/test_backfill.py", "pool/test_owner_policy.py", "negotiation/test_golden_cycles.py", "kit/test_faults.py",
-    "test_docs.py", "counters/test_counters.py", "audit/test_falsifications.py", "projections/test_past_views.py",
-    "accounts/test_timeline.py", "front/test_package.py", "containers/test_runs.py", "pool/test_crashes.py",
-    "test_plain_english.py", "simulation/test_stories.py", "play/test_load_of_jobs.py", "stores/test_log_id.py",
-    "stores/test_seal.py", "projections/test_views_in_files.py", "play/test_transcripts.py",
-    "policy/test_golden_traces.py", "execution/test_transfers.py", "stores/test_contract.py",
-    "negotiation/test_length_of_queue.py", "pool/test_history_file.py", "pool/test_threads.py",
-    "pool/test_commands.py", "golden/test_decided.py", "replay/test_legality_of_edited_logs.py",
-    "classad/test_explosions.py", "stores/test_processes.py", "pool/test_strangers.py",
-    "replay/test_cycles_taken_again.py", "pool/test_submissions.py", "schedd/test_run_now.py",
-    "domain/test_agendas.py", "pool/test_library.py", "golden/test_answers.py", "test_layout.py",
-    "classad/test_table_operators.py", "negotiation/test_forged_cycles.py", "importing/test_userlog.py",
-    "audit/test_contradictions.py", "pool/test_transfers.py", "runs/test_command.py", "domain/test_role_folds.py",
-    "execution/test_power_cuts.py", "classad/test_corpus.py", "domain/test_allowance.py", "importing/test_import.py",
-    "tools/test_hostile_output.py",
+    "web/test_page_places.py", "web/test_security.py", "web/test_page_use.py", "metrics/test_pool_history.py",
+    "network/test_faults.py", "master/test_master_process.py", "audit/test_honest_recordings.py",
+    "pool/test_clients.py", "stores/test_log_id.py", "metrics/test_view_server.py", "network/test_two_managers.py",
+    "network/test_flocking.py", "pool/test_owner_policy.py", "web/test_events.py", "https/test_role_commands.py",
+    "front/test_first_hour.py", "coverage/test_tried.py",
+    "daemon_logs/test_writer.py", "audit/test_falsifications.py", "test_docs.py", "kit/test_faults.py",
+    "projections/test_past_views.py", "web/test_page_pictures.py", "negotiation/test_golden_cycles.py",
+    "accounts/test_account.py", "pool/test_commands.py", "pool/test_backfill.py", "accounts/test_timeline.py",
+    "daemon_logs/test_read_back.py", "pool/test_executor.py", "stores/test_failover.py",
+    "https/test_flocking_roles.py", "adstash/test_stash.py", "peers/test_one_log_or_three.py",
+    "https/test_remote_commands.py", "pool/test_crashes.py", "counters/test_counters.py", "containers/test_runs.py",
+    "play/test_transcripts.py", "pool/test_strangers.py", "pool/test_any_moment.py", "pool/test_history_file.py",
+    "pool/test_starter.py", "policy/test_golden_traces.py", "stores/test_seal.py", "https/test_several_managers.py",
+    "stores/test_contract.py", "pool/test_transfers.py", "pool/test_threads.py", "metrics/test_publishing.py",
+    "files/test_relay.py", "fabric/test_second_path.py", "replay/test_row_sentences.py", "network/test_members.py",
+    "replay/test_legality_of_edited_logs.py", "simulation/test_stories.py", "classad/test_explosions.py",
+    "golden/test_answers.py", "projections/test_views_in_files.py", "replay/test_segments.py",
+    "daemon_logs/test_recorded_lines.py", "replay/test_why_imported.py", "golden/test_decided.py",
+    "classad/test_table_operators.py", "files/test_interrupted_transfers.py", "domain/test_invariants.py",
+    "pool/test_submissions.py", "beside/test_stories.py", "execution/test_transfers.py",
+    "negotiation/test_length_of_queue.py", "top/test_app.py", "front/test_package.py", "domain/test_agendas.py",
+    "stores/test_processes.py", "pool/test_job_output.py", "runs/test_accounts_agree.py",
+    "peers/test_roles_apart.py", "replay/test_cycles_taken_again.py", "audit/test_slots.py",
+    "slots/test_drain_estimates.py", "stores/test_readers.py", "pool/test_library.py", "test_layout.py",
+    "pool/test_timers.py", "domain/test_allowance.py", "classad/test_corpus.py", "execution/test_cron.py",
+    "execution/test_refusing_disk.py", "tools/test_hostile_output.py", "files/test_remote_jobs.py",
+    "classad/test_syntax.py", "domain/test_role_folds.py", "defrag/test_limits_and_progress.py",
+    "pool/test_tools_of_running_jobs.py", "https/test_rejections.py", "pool/test_checkpoints.py",
+    "classad/test_allowance.py", "execution/test_power_cuts.py", "audit/test_contradictions.py",
+    "schedd/test_run_now.py", "execution/test_limits.py", "negotiation/test_forged_cycles.py",
+    "importing/test_userlog.py", "web/test_openapi.py", "domain/test_joblog.py", "stores/test_library.py",
+    "network/test_machines.py", "kit/test_plugin.py", "userlog/test_writer.py", "web/test_views.py",
+    "submit/test_language.py", "classad/test_table_scopes.py", "files/test_refused_requests.py",
+    "replay/test_legality_of_edited_points.py",
 )  # fmt: skip
-"""The slowest test files, the slowest first (``pytest --durations=0``)."""
+"""The slowest test files, the slowest first (``pytest --durations=0``). `make test` leaves them out: they take most of
+the time of `make test-all`."""
 
 OF_IMPORTS = (
     "audit/test_honest_recordings.py", "replay/test_row_sentences.py", "replay/test_why_cites.py",
@@ -64,6 +82,9 @@ OF_IMPORTS = (
     "accounts/test_intervals.py", "accounts/test_account.py",
 )  # fmt: skip
 """Files whose tests read imports of the same recordings: one worker runs them, and imports each recording once."""
+
+OF_GROUPS = ("coverage/test_tried.py",)
+"""Files whose tests share nothing and take seconds each: any worker runs any of them."""
 
 
 HERE = Path(__file__).parent
@@ -92,10 +113,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Scheduling(LoadFileScheduling):  # type: ignore[misc]
-    """Gives a worker all tests of a file, or of the files that share their imports."""
+    """Gives a worker all tests of a file, or of the files that share their imports; or one test."""
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
+        if file.removeprefix("tests/") in OF_GROUPS:
+            return nodeid
         return OF_IMPORTS[0] if file.removeprefix("tests/") in OF_IMPORTS else file
 
 
@@ -104,9 +127,13 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return _Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+@pytest.hookimpl(tryfirst=True)  # pytest deselects by the marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     turns = {HERE / name: turn for turn, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (turns.get(item.path, len(turns)), item.path))
+    for item in items:
+        if item.path in turns:
+            item.add_marker("long")
 
 
 def pytest_collection_finish() -> None:
@@ -137,7 +164,8 @@ def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> Generator[None
 @pytest.fixture
 def told_speed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Skip the benchmarks of pools in this process, which would use a core for a second; tests/slots runs them."""
-    from poolbook.adapters.machine import benchmarks
+    from poolbook.adapters.machine import cron
 
-    waits = ["/bin/sh", "-c", "sleep 1.1; echo 3000 20000"]
-    monkeypatch.setattr(benchmarks, "benchmark_command", lambda: (waits, dict(os.environ)))
+    for name, result in (("mips", "Mips = 3000"), ("kflops", "KFlops = 20000")):
+        command = "/bin/sh", "-c", f"sleep 0.55; echo '{result}'"
+        monkeypatch.setitem(cron.OWN_PROGRAMS, f"condor_{name}", command)

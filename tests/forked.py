@@ -196,6 +196,11 @@ def run(
     return completed
 
 
+def server() -> int:
+    """Return the descriptor of this worker's server of the package, for a shell whose commands it forks."""
+    return _server(None).fileno()
+
+
 class Session:
     """A forked process that calls commands one after another, which costs a quarter of a process for each: loaded and
     compiled code stays for the next command. Each command has its own directory, environment, streams and exit code. If

@@ -14,9 +14,23 @@ from typing import Any, TypeVar
 import pytest
 
 ALL = sys.maxsize
-SHARE = min(1.0, int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) / 20000)
-"""Of what is left to the soak, how much is taken in one of so many examples."""
+WHOLE_SOAK = 20_000
+SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", WHOLE_SOAK))
+"""How many examples a soak takes of a cheap property."""
+SHARE = min(1.0, SOAK_EXAMPLES / WHOLE_SOAK)
+"""Of the cases that are left to the soak, how many it takes."""
 Case = TypeVar("Case")
+
+
+def soak_examples(cost: int = 1) -> int:
+    """Return how many examples a soak takes of a property whose examples cost this many times as much: at least one."""
+    return max(1, SOAK_EXAMPLES // cost)
+
+
+def examples(few: int, cost: int) -> int:
+    """Return how many examples of a property to take in a test that is also part of `make test`: `few`, or more if
+    POOLBOOK_SOAK_EXAMPLES asks for more."""
+    return max(few, soak_examples(cost)) if "POOLBOOK_SOAK_EXAMPLES" in os.environ else few
 
 
 def spread(cases: Iterable[Case], most: int) -> list[Case]:

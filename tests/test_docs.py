@@ -10,7 +10,8 @@ import re
 import shlex
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,19 @@ def ten_minutes(launch: poolbook.Launch) -> poolbook.Behaviour:
     return poolbook.Behaviour(seconds=600)
 
 
+RUN_JOBS = {"Executor", "JobFailed"}
+"""The names whose examples run jobs."""
+
+
+@contextmanager
+def executing_pool(folder: Path) -> Iterator[dict[str, object]]:
+    """Yield a pool that executes jobs, and an executor on it."""
+    with poolbook.Pool.open(folder / "jobs.db", execute=True) as pool:
+        pool.add_machine(cpus=4, memory="4 GB")
+        with poolbook.Executor(pool) as executor:
+            yield {"pool": pool, "executor": executor}
+
+
 def documented_members(name: str) -> Iterator[tuple[str, object]]:
     """Yield an exported name and, for a class, its public methods; asyncio classes have the same docstrings."""
     exported = getattr(poolbook, name)
@@ -67,21 +81,37 @@ def test_examples_in_docstrings_of_exported_names_are_true(
     members = [(name, poolbook)] if name == "poolbook" else list(documented_members(name))
     runner = doctest.DocTestRunner(verbose=False, optionflags=doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL)
     names = {public: getattr(poolbook, public) for public in poolbook.__all__}
+    executing: AbstractContextManager[dict[str, object]] = (
+        executing_pool(tmp_path) if name in RUN_JOBS else nullcontext({})
+    )
+    with executing as things_of_jobs:
+        run_examples(members, names, things_of_jobs, runner)
+    assert runner.failures == 0
+
+
+def run_examples(
+    members: Iterable[tuple[str, object]],
+    names: dict[str, object],
+    things_of_jobs: dict[str, object],
+    runner: doctest.DocTestRunner,
+) -> None:
+    """Run the examples of an exported name and its members, each with a new pool, log and client."""
     for title, member in members:
         examples = doctest.DocTestParser().get_doctest(inspect.getdoc(member) or "", names, title, None, None)
-        assert examples.examples or title != name, "its docstring shows no call"
+        assert examples.examples or "." in title, "its docstring shows no call"
         if not examples.examples:
             continue
         with (
             poolbook.Pool.open(user="alice", uid_domain="example.org", behave=ten_minutes) as pool,
             poolbook.Log.open("pool.db") as log,
+            poolbook.Client("pool.db") as client,
             warnings.catch_warnings(),
         ):
             pool.add_machine("node1", cpus=4, memory=8192)
             pool.submit({"executable": "/bin/work", "request_memory": "2 GB"}, count=6)
-            examples.globs |= {"asyncio": asyncio, "warnings": warnings, "pool": pool, "log": log, "url": "memory:"}
+            things = {"pool": pool, "log": log, "client": client, **things_of_jobs}
+            examples.globs |= {"asyncio": asyncio, "os": os, "warnings": warnings, "url": "memory:", **things}
             runner.run(examples)
-    assert runner.failures == 0
 
 
 def example(*arguments: str) -> str:

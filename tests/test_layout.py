@@ -261,8 +261,9 @@ def test_every_top_level_package_is_linked_and_packaged() -> None:
 
     hatch = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]
     targets = hatch["build"]["targets"]
-    assert set(targets["wheel"]["only-include"]) == {*face, "docs"}
-    assert {*face, "docs"} <= set(targets["sdist"]["only-include"])
+    assert set(targets["wheel"]["only-include"]) == {*ROOMS, "docs", "psij-descriptors"}
+    assert targets["wheel"]["sources"] == {name: f"poolbook/{name}" for name in (*ROOMS, "docs")}
+    assert {*face, "docs", "psij-descriptors"} <= set(targets["sdist"]["only-include"])
 
 
 def test_code_about_records_imports_nothing_of_the_live_pool() -> None:

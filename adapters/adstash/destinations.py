@@ -6,7 +6,6 @@ Source: condor_adstash's requests and files (adstash/interfaces/); the bulk API 
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final, Protocol
 from attrs import define, frozen
 
 from ...domain.errors import PoolbookError
+from ..replaced_files import replace_file
 from .documents import Document
 from .fields import Fields
 
@@ -70,10 +70,8 @@ class JsonFiles:
         self._write(f"{time.time()}.json", contents, sort_keys=True)
 
     def _write(self, name: str, contents: object, sort_keys: bool = False) -> None:
-        temporary = self.folder / f".{name}.tmp"
         try:
-            temporary.write_text(json.dumps(contents, indent=2, sort_keys=sort_keys))
-            os.replace(temporary, self.folder / name)
+            replace_file(self.folder / name, json.dumps(contents, indent=2, sort_keys=sort_keys))
         except OSError as error:
             raise StashError(f"{self.folder / name} cannot be written: {error.strerror}") from None
 

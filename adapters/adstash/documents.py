@@ -15,6 +15,7 @@ from .fields import CONVERSIONS, EPOCHS, HISTORY, IGNORED, Fields
 Document = dict[str, Any]
 _UNIVERSES: Final = {5: "Vanilla", 7: "Scheduler", 9: "Grid", 10: "Java", 11: "Parallel", 12: "Local", 13: "VM"}
 _OF_ENDED_JOBS: Final = (3, 4, 6)
+_OF_TRANSFERS: Final = ("ScheddName", "StartdSlot", "StartdName")
 _UNKNOWN: Final = "UNKNOWN"
 
 
@@ -26,8 +27,8 @@ def document(ad: ClassAd, fields: Fields, now: int) -> Document:
     context = Context(now=now)
     time = _record_time(ad, now)
     result: Document = {"RecordTime": time, "@timestamp": time}
-    if fields.kind in (HISTORY, EPOCHS):
-        result |= _about_job(ad)
+    about = _about_job(ad)
+    result |= about if fields.kind in (HISTORY, EPOCHS) else {name: about[name] for name in _OF_TRANSFERS}
     for name, expression in ad.items():
         value = expression.evaluate(ad, None, context)
         result.update(_fields(fields, name, value, unparse(expression)))

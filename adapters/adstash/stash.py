@@ -3,26 +3,45 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from attrs import frozen
 
 from ...domain.classad import ClassAd
+from ...domain.events import PoolFounded
+from ...domain.ports.log import EventStore
 from ...domain.state.caches import ad_from_attributes
-from ...replay.runs.epochs import epochs_with_positions
+from ...domain.state.peers import ACCESS_POINT
+from ...projections.job_ads import global_id
+from ...replay.runs.epochs import EPOCHS as EPOCH_BUILDERS
+from ...replay.runs.epochs import STARTD_EPOCHS, TRANSFERS, Builders, ads_with_positions
 from ..condor_tools.history import ads_of_file
 from ..machine.host import CONDOR_VERSION, condor_platform, host_name, user_name
+from ..replaced_files import replace_file
 from ..runtime.queries import Queries
 from .destinations import Destination, Identified, StashError
 from .documents import document
 from .fields import EPOCHS, HISTORY, fields_of
+from .fields import TRANSFERS as TRANSFER_EPOCHS
 
-SOURCES: Mapping[str, str] = {"schedd_history": HISTORY, "schedd_job_epoch_history": EPOCHS}
-"""The sources that a pool's log has, and the kind of their ads."""
+
+class Source(NamedTuple):
+    """A source of ads in a pool's log: the kind of ads, and how events become ads (None: jobs that left the queue)."""
+
+    kind: str
+    builders: Builders | None = None
+
+
+SOURCES: Final[Mapping[str, Source]] = {
+    "schedd_history": Source(HISTORY),
+    "schedd_job_epoch_history": Source(EPOCHS, EPOCH_BUILDERS),
+    "schedd_transfer_epoch_history": Source(TRANSFER_EPOCHS, TRANSFERS),
+    "startd_history": Source(HISTORY, STARTD_EPOCHS),
+}
 _PORTION = 10_000
 
 
@@ -44,10 +63,8 @@ class Checkpoint:
         except (FileNotFoundError, ValueError):
             contents = {}
         contents.setdefault(log, {})[source] = position
-        temporary = self.path.with_name(f"{self.path.name}.tmp")
         try:
-            temporary.write_text(json.dumps(contents, indent=2))
-            os.replace(temporary, self.path)
+            replace_file(self.path, json.dumps(contents, indent=2))
         except OSError as error:
             raise StashError(f"the checkpoint file {self.path} cannot be written: {error.strerror}") from None
 
@@ -62,23 +79,30 @@ def stash_log(
     The id of a document is the log's id, the position of the event that ended the job or run, and the job: a document
     that is sent again replaces itself.
     """
-    fields = fields_of(SOURCES[source])
+    fields, builders = fields_of(SOURCES[source].kind), SOURCES[source].builders
     with Queries(url) as queries:
         log, name = queries.log.id, queries.views.pool().name
         after = checkpoint.position(log, source)
-        ads = _ended_jobs(queries, after) if source == "schedd_history" else _ended_runs(queries, after)
+        _check_has_jobs(queries.log)
+        ads, read_to = (queries.history_views.ended_after(after), after)
+        if builders is not None:
+            ads, read_to = ads_of_events(queries.log, builders, after, most)
         destination.prepare(fields)
         count = 0
         for portion in _portions(_whole_events(ads, most)):
             documents: list[Identified] = []
             for position, ad in portion:
-                job = f"{ad.eval('ClusterId')}.{ad.eval('ProcId')}"
+                if "GlobalJobId" not in ad:
+                    ids = (int(ad.eval(each)) for each in ("ClusterId", "ProcId", "QDate"))
+                    ad["GlobalJobId"] = global_id(name, *ids)
                 contents = document(ad, fields, int(time.time()))
-                documents.append((f"{log}#{position}#{job}", {**contents, "metadata": _metadata(source, name)}))
+                documents.append((_id(source, log, position, ad), {**contents, "metadata": _metadata(source, name)}))
             destination.send(documents)
             checkpoint.advance(log, source, portion[-1][0])
             count += len(documents)
             said(f"{source}: {count:,} documents sent")
+        if count < most and read_to > checkpoint.position(log, source):
+            checkpoint.advance(log, source, read_to)
     return count
 
 
@@ -87,7 +111,7 @@ def stash_file(path: str, kind: str, destination: Destination) -> int:
     fields = fields_of(kind)
     destination.prepare(fields)
     documents: list[Identified] = []
-    for ad in ads_of_file("--ad_file", path, "long", f"condor_adstash: {path} cannot be read"):
+    for ad in ads_of_file("--ad_file", path, None, f"condor_adstash: {path} cannot be read"):
         contents = document(ad, fields, int(time.time()))
         name = f"{ad.eval('GlobalJobId')}#{contents['RecordTime']}"
         documents.append((name, {**contents, "metadata": _metadata("ad_file", host_name())}))
@@ -95,13 +119,38 @@ def stash_file(path: str, kind: str, destination: Destination) -> int:
     return len(documents)
 
 
-def _ended_jobs(queries: Queries, after: int) -> Iterator[tuple[int, ClassAd]]:
-    return queries.history_views.ended_after(after)
+def _check_has_jobs(log: EventStore) -> None:
+    """Raise `StashError` for the log of a role without jobs."""
+    for _, event in log.read(0, 1):
+        if isinstance(event, PoolFounded) and event.roles and ACCESS_POINT not in event.roles:
+            raise StashError(f"this is the log of the role {', '.join(event.roles)}; name the log of an access point")
 
 
-def _ended_runs(queries: Queries, after: int) -> Iterator[tuple[int, ClassAd]]:
-    runs = epochs_with_positions(queries.log.read())
-    return ((position, ad_from_attributes(ad)) for position, ad in runs if position > after)
+def ads_of_events(
+    log: EventStore, builders: Builders, after: int, most: int
+) -> tuple[Iterator[tuple[int, ClassAd]], int]:
+    """Return the ads of the events after a position, of ``most`` events at the most, and up to where events were read.
+
+    An ad depends on earlier events, but only on those about its cluster.
+    """
+    clusters: set[int] = set()
+    read_to, count = after, 0
+    for position, event in log.read(after):
+        read_to = position
+        if type(event) in builders:
+            clusters.add(event.cluster)  # type: ignore[attr-defined]
+            count += 1
+            if count >= most:
+                break
+    streams = (ads_with_positions(log.read_stream(f"cluster/{cluster}"), builders) for cluster in sorted(clusters))
+    ads = [(at, ad) for stream in streams for at, ad in stream if after < at <= read_to]
+    return ((at, ad_from_attributes(ad)) for at, ad in sorted(ads, key=itemgetter(0))), read_to
+
+
+def _id(source: str, log: str, position: int, ad: ClassAd) -> str:
+    """Return the id of a document: the event that ended the job, run or transfer, and what distinguishes its ads."""
+    further = {"startd_history": "#startd", "schedd_transfer_epoch_history": f"#{ad.eval('TransferProtocol')}"}
+    return f"{log}#{position}#{ad.eval('ClusterId')}.{ad.eval('ProcId')}{further.get(source, '')}"
 
 
 def _whole_events(ads: Iterable[tuple[int, ClassAd]], most: int) -> Iterator[tuple[int, ClassAd]]:
@@ -114,7 +163,7 @@ def _whole_events(ads: Iterable[tuple[int, ClassAd]], most: int) -> Iterator[tup
 
 
 def _portions(ads: Iterable[tuple[int, ClassAd]]) -> Iterator[list[tuple[int, ClassAd]]]:
-    """Divide ads into portions; those of one event stay together, since the checkpoint is the event's position."""
+    """Divide ads into portions; ads of one event stay together, since the checkpoint is the event's position."""
     portion: list[tuple[int, ClassAd]] = []
     for position, ad in ads:
         if len(portion) >= _PORTION and portion[-1][0] != position:

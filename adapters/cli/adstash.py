@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 _KINDS: Final = ("history", "job_epoch_history", "transfer_epoch_history")
 _SWITCHES: Final = {
     "standalone": "run once", "schedd_history": "read the jobs that have left the queue",
-    "schedd_job_epoch_history": "read the runs of jobs that have ended", "quiet": "print nothing",
+    "schedd_job_epoch_history": "read the runs of jobs that have ended",
+    "schedd_transfer_epoch_history": "read the file transfers that have ended",
+    "startd_history": "read the runs that have ended, as the startd records them", "quiet": "print nothing",
     "se_use_https": "use HTTPS", "dry_run": "same as --interface null", "read_only": "same as --interface null",
     "json_local": "same as --interface jsonfile", "se_no_log_mappings": "write no file with mappings and settings",
     "init_index": "write the files that set up an index, and exit",
@@ -31,18 +33,17 @@ _VALUES: Final = {
     "se_url_prefix": "prefix of the path", "se_username": "user of the search engine", "se_timeout": "seconds",
     "se_bunch_size": "the most documents in a request", "se_index_name": "index or alias",
     "se_ca_certs": "file with certificates", "json_dir": "directory for files", "ad_file": "a history file to read",
-    "schedd_history_max_ads": "the most ads in a run", "log_file": "file for mappings; its directory is used",
+    "schedd_history_max_ads": "the most ads in a run", "startd_history_max_ads": "the same for --startd_history",
+    "log_file": "file for mappings; its directory is used",
     "init_output_directory": "directory for the files of --init_index",
 }  # fmt: skip
 _UNSUPPORTED: Final = {
-    "startd_history": "a log has no history of a startd", "schedd_transfer_epoch_history": "a log has no transfer ads",
     "collectors": "a log is one pool", "schedds": "a log is one pool", "ignore_schedds": "a log is one pool",
-    "startds": "a log has no history of a startd", "ignore_startds": "a log has no history of a startd",
+    "startds": "a log is one pool", "ignore_startds": "a log is one pool",
     "threads": "a log is read by one thread", "custom_field_properties": "", "custom_dynamic_templates": "",
     "custom_ignore_attrs": "", "custom_index_settings": "", "schedd_history_projection": "", "no_alias": "",
-    "no_ilm": "", "no_template": "", "startd_history_max_ads": "a log has no history of a startd",
-    "startd_history_timeout": "a log has no history of a startd", "schedd_history_timeout": "a log is read at once",
-    "startd_history_projection": "a log has no history of a startd", "log_level": "",
+    "no_ilm": "", "no_template": "", "startd_history_timeout": "a log is read at once",
+    "schedd_history_timeout": "a log is read at once", "startd_history_projection": "", "log_level": "",
 }  # fmt: skip
 """condor_adstash's options that have no effect here, with the reason."""
 
@@ -94,12 +95,6 @@ def _older(name: str) -> list[str]:
     """Return the deprecated spelling of an option."""
     return [f"--es_{name[3:]}"] if name in ("se_host", "se_username", "se_use_https", "se_timeout", "se_bunch_size",
                                              "se_index_name") else []  # fmt: skip
-
-
-_SOURCES: Final = {
-    "schedd_history": "ADSTASH_SCHEDD_HISTORY", "schedd_job_epoch_history": "ADSTASH_SCHEDD_JOB_EPOCH_HISTORY",
-}  # fmt: skip
-"""The settings of the sources of ads."""
 
 
 class _Settings:
@@ -174,7 +169,7 @@ def _password(settings: _Settings) -> str:
 
 
 def _run_once(settings: _Settings) -> None:
-    from ..adstash.stash import Checkpoint, stash_file, stash_log
+    from ..adstash.stash import SOURCES, Checkpoint, stash_file, stash_log
 
     destination, options = _destination(settings), settings.options
     if options.ad_file is not None:
@@ -183,12 +178,13 @@ def _run_once(settings: _Settings) -> None:
     checkpoint = Checkpoint(
         Path(settings.text("checkpoint_file", "ADSTASH_CHECKPOINT_FILE", "adstash_checkpoint.json"))
     )
-    most = settings.integer("schedd_history_max_ads", "ADSTASH_SCHEDD_HISTORY_MAX_ADS", 10_000)
-    sources = [source for source in _SOURCES if settings.boolean(source, _SOURCES[source])]
+    sources = [source for source in SOURCES if settings.boolean(source, f"ADSTASH_{source.upper()}")]
     if not sources:
-        raise ToolEnded(1, f"condor_adstash: choose what to read: {' or '.join(f'--{name}' for name in _SOURCES)}\n")
+        raise ToolEnded(1, f"condor_adstash: choose what to read: {' or '.join(f'--{name}' for name in SOURCES)}\n")
     say: Callable[[str], None] = settings.say
     for source in sources:
+        limit = "startd_history_max_ads" if source == "startd_history" else "schedd_history_max_ads"
+        most = settings.integer(limit, f"ADSTASH_{limit.upper()}", 10_000)
         count = stash_log(default_log(), source, destination, checkpoint, most, say)
         settings.say(f"{source}: {count:,} new documents")
 

@@ -133,10 +133,10 @@ def _slot_transition_lines(audit: Audit) -> Iterator[str]:
 
     taken_counts = {number: count for number, count in audit.transitions.items() if count}
     if not taken_counts:
-        yield "\nslot transitions: none"
+        yield from ("", "slot transitions: none")
         return
     rows = {row.number: row for row in (*MANUAL.slot_rows, *DIALECTS.get(audit.dialect, MANUAL).slot_rows)}
-    yield f"\nslot transitions: {sum(taken_counts.values()):,}"
+    yield from ("", f"slot transitions: {sum(taken_counts.values()):,}")
     yield "     no.      count  from -> to"
     for number, count in by_row(taken_counts):
         row = rows.get(number)

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from ..runtime.queries import RunningProcess
 
 DEFAULT_LOG = "pool.db"
+_COLLECTOR_PORT: Final = "9618"
+_CONNECTION_S: Final = 5  #: seconds that a manager may take to accept a connection
 _ONE_POOL_TEXT: Final = "a log is one pool; use -log for another"
 
 
@@ -81,6 +83,52 @@ def unknown_host(name: str, option: str = "", pool: str = "") -> tuple[str, bool
     return text.format(tool=tool, name=name, pool=pool, daemon=daemon, host=host), heading == "explained:"
 
 
+def check_collector(pool: str) -> None:
+    """Raise `NotHere` if -pool names a port of this host at which no collector listens. The ports of this pool need not
+    be open, because commands on this host read the log."""
+    pool = first_reachable(pool)
+    host, _, port = pool.rpartition(":")
+    if not port.isdecimal() or not is_this_pool(pool) or port == _COLLECTOR_PORT or _listens(host, int(port)):
+        return
+    from textwrap import fill
+
+    from ..runtime.configuration import load
+
+    if load().get("COLLECTOR_HOST").endswith(f":{port}"):
+        return
+    text = (
+        texts_by_name(sections("unknown_hosts")["unreachable:"])["condor_status -pool"]
+        .encode()
+        .decode("unicode_escape")
+        .format(address=f"<{pool}>")
+    )
+    filled = (fill(part, 77, break_on_hyphens=False, break_long_words=False) for part in text.split("\n"))
+    explained = "\n\n".join(part.replace("\n", " \n") + " " for part in filled)
+    refused = f"Error: communication error\nCEDAR:6001:Failed to connect to <{pool}>\n{explained}\n"
+    raise NotHere(f"poolbook: no manager listens at {pool}; {_ONE_POOL_TEXT}", refused)
+
+
+def _listens(host: str, port: int) -> bool:
+    from socket import create_connection
+
+    try:
+        create_connection((host, port), timeout=_CONNECTION_S).close()
+    except (OSError, OverflowError):
+        return False
+    return True
+
+
+def first_reachable(pools: str) -> str:
+    """Return the first pool in a list, separated by commas, whose manager can be reached; the last, if none can."""
+    names = [name.strip() for name in pools.split(",") if name.strip()]
+    for name in names[:-1]:
+        address = name.removeprefix("https://").partition("#")[0].partition("/")[0]
+        host, _, port = address.rpartition(":") if ":" in address else (address, "", _COLLECTOR_PORT)
+        if port.isdecimal() and _listens(host.strip("[]"), int(port)):
+            return name
+    return names[-1] if names else pools
+
+
 def selected_log(arguments: Arguments, *of_pool: str) -> str:
     """Return the command's log: the value of -log, POOLBOOK_LOG, or pool.db in the current directory.
 
@@ -90,7 +138,7 @@ def selected_log(arguments: Arguments, *of_pool: str) -> str:
         return elsewhere
     pool = arguments.value("pool")
     for option in sorted(of_pool, reverse=True):  # like HTCondor's tools, check the pool before the name
-        name = arguments.value(option)
+        name = first_reachable(arguments.value(option)) if option == "pool" else arguments.value(option)
         if name and option in ADDRESS_OPTIONS:
             if error_text := _address_error(called_tool() or "poolbook", option, name):
                 raise ToolError(error_text)
@@ -109,7 +157,7 @@ def _pool_elsewhere(arguments: Arguments, of_pool: Collection[str]) -> str:
     does not exist names no pool. A query that another machine has sent is about the default log."""
     if ON_BEHALF in os.environ:
         return default_log()
-    pool = arguments.value("pool") if "pool" in of_pool else ""
+    pool = first_reachable(arguments.value("pool")) if "pool" in of_pool else ""
     if not pool or not (is_elsewhere(pool) or not is_this_pool(pool)):
         return ""
     if not is_elsewhere(pool):

@@ -54,7 +54,7 @@ def _page_file(word: str) -> Path:
     name = PurePath(word).name
     path = known_files.get(name) or known_files.get(name.removesuffix(".md"))
     if path is None:
-        hint = did_you_mean(name, known_files, "`poolbook doc` lists the pages", min_similarity=0.5)
+        hint = did_you_mean(name, known_files, "`poolbook doc` lists the pages", min_similarity=0.55)
         raise UsageError(f"poolbook doc: unknown page or example {word!r}; {hint}")
     return path
 

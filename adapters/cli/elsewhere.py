@@ -26,7 +26,7 @@ def run_elsewhere(argv: Sequence[str]) -> int:
     the command needs files of that machine, `ManagerError` if the manager or the role rejects the query."""
     url, command, *argv = argv
     words, text = _with_file_as_input(command_table(command), argv)
-    query = Query(called_tool() or "poolbook", command, words, text, width_of() or 0, _time_zone())
+    query = Query(called_tool() or "poolbook", command, words, text, width_of() or 0, time_zone())
     check_query(query)
     reply = remote_pool(url).query(query)
     return CommandOutput(reply.out, reply.err, reply.code).print_all()
@@ -57,6 +57,7 @@ def _with_file_as_input(table: ToolSyntax, argv: Sequence[str]) -> tuple[list[st
     return words, text
 
 
-def _time_zone() -> str:
+def time_zone() -> str:
+    """Return the user's time zone, as the environment variable TZ names it."""
     path = os.path.realpath("/etc/localtime")
     return os.environ.get("TZ") or (path.partition(_ZONES)[2] if _ZONES in path else time.tzname[0])

@@ -25,11 +25,12 @@ from .time_window import Window, queries_at, window_of
 EXPORT = command_table("export")
 SQL = command_table("sql")
 OTHER_FORMATS: Final = ("swf", "ocel", "perfetto")  #: the formats that are one file
+DAEMON_LOGS: Final = "daemon-logs"  #: the format that is a directory of logs
 
 
 def export(argv: Sequence[str]) -> int:
     arguments = parse(EXPORT, argv)
-    formats = (*FORMATS, *OTHER_FORMATS)
+    formats = (*FORMATS, *OTHER_FORMATS, DAEMON_LOGS)
     if len(arguments.words) != 2 or arguments.words[0] not in formats:
         raise UsageError(
             f"poolbook export: specify a format ({', '.join(formats)}) and the output, for example `poolbook export "
@@ -43,6 +44,9 @@ def export(argv: Sequence[str]) -> int:
             return 0
         if arguments.has("only"):
             raise UsageError(f"poolbook export {format_name}: -only is only for {', '.join(FORMATS)}; omit it")
+        if format_name == DAEMON_LOGS:
+            _export_daemon_logs(queries, window, output, arguments)
+            return 0
         if output == "-" and format_name == "ocel":
             raise UsageError("poolbook export ocel: the output is a database and cannot be printed; name a file")
         if output == "-":
@@ -114,6 +118,32 @@ def _write_other(format_name: str, queries: Queries, window: Window, file: Binar
     from ..exports.perfetto import write_trace
 
     return counted(write_trace(slot_intervals(queries.log, *window), file, queries.log.id), "slice")
+
+
+def _export_daemon_logs(queries: Queries, window: Window, output: str, arguments: Arguments) -> None:
+    from ..runtime.configuration import load
+    from ..runtime.daemon_logs.log_settings import log_settings
+    from ..runtime.daemon_logs.writer import DaemonLogError, DaemonLogWriter
+
+    if queries.imported:
+        raise ToolError("poolbook export daemon-logs: this log was imported from such logs; use these")
+    if output == "-":
+        raise UsageError("poolbook export daemon-logs: each daemon has its own log; name a directory")
+    if os.path.isdir(output) and os.listdir(output) and not arguments.has("replace"):
+        raise ToolError(
+            f"poolbook export: {output} is not empty; name another directory, or replace its logs with -replace"
+        )
+    settings = log_settings(lambda daemon: load(arguments.values("config"), subsystem=daemon), output)
+    assert settings is not None, "all logs are in the directory"
+    for warning in settings.warnings:
+        print(f"poolbook: warning: {warning}", file=sys.stderr)
+    writer = DaemonLogWriter(settings, window=window)
+    try:
+        writer.write(queries.log.read())
+    except DaemonLogError as error:
+        raise ToolError(f"poolbook export: {error}") from None
+    for path, size in sorted(writer.sizes.items()):
+        print(f"{path}: {counted(size, 'byte')}")
 
 
 @contextmanager

@@ -10,9 +10,9 @@ from ctypes import CDLL
 from typing import Any
 
 from ..gpus.cuda import load_nvidia
+from ..gpus.devices import OpenLibrary, ProgressReport
 from ..gpus.discovery import VISIBLE_DEVICES, DiscoveryFailed, discover, error_line
 from ..gpus.options import DiscoveryOptions, parse_discovery_options
-from ..gpus.report import OpenLibrary, ProgressReport
 from ..gpus.utilization import MonitorFailed, print_utilization, start_meters
 
 _LONG_SLEEP = 1024.0

@@ -1,4 +1,4 @@
-"""htcondor: ``htcondor job submit, status, out, err, log, resources``, with the HTCondor tool's messages.
+"""htcondor: ``htcondor job`` and ``htcondor jobset``, with the HTCondor tool's messages.
 
 Source: htcondor_cli in HTCondor, and recordings of its output. Messages go to standard error.
 """
@@ -18,6 +18,7 @@ from ..bounded_text import read_text
 from ..condor_tools.options import parse
 from ..condor_tools.tool_options import ToolEnded, usage_of, version
 from ..runtime.requests import RequestRefused
+from . import htcondor_jobset
 from .common import default_log
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ NOUNS: Final = ("dag", "job", "jobset", "eventlog", "credential", "server", "ap"
 _POOL: Final = "`poolbook status -any` shows the pool"
 _ALTERNATIVES: Final = {
     "dag": "Poolbook runs no DAGs",
-    "jobset": "job sets are not implemented",
     "eventlog": "`condor_watch_q -files LOG` and `poolbook why JOB` show what a job event log shows",
     "credential": "there are no credentials here: users who may write the log's file may use the pool",
     **dict.fromkeys(("server", "ap", "ep", "cm"), _POOL),
@@ -93,17 +93,18 @@ def _parser() -> _HelpParser:
     base.add_argument("-q", "--quiet", action="count", default=0)
     nouns = base.add_subparsers(dest="noun")
     for noun in NOUNS:
-        if noun != "job":
+        if noun not in ("job", "jobset"):
             nouns.add_parser(noun, add_help=False).add_argument("words", nargs=argparse.REMAINDER)
             continue
-        job = nouns.add_parser(noun)
-        job.file = "htcondor_job"
-        verbs = job.add_subparsers(dest="verb")
-        for verb, arguments in VERBS.items():
+        noun_parser = nouns.add_parser(noun)
+        noun_parser.file = f"htcondor_{noun}"
+        verbs = noun_parser.add_subparsers(dest="verb")
+        for verb, arguments in (VERBS if noun == "job" else htcondor_jobset.VERBS).items():
             parser = verbs.add_parser(verb)
             for names, settings in arguments:
                 parser.add_argument(*names, **settings)
-        verbs.add_parser("template", add_help=False).add_argument("words", nargs=argparse.REMAINDER)
+        if noun == "job":
+            verbs.add_parser("template", add_help=False).add_argument("words", nargs=argparse.REMAINDER)
     return base
 
 
@@ -118,17 +119,18 @@ def htcondor(argv: Sequence[str]) -> int:
     if arguments.noun in _ALTERNATIVES:
         raise ToolEnded(1, f"htcondor {arguments.noun} is not supported: {_ALTERNATIVES[arguments.noun]}\n")
     if arguments.verb is None:
-        raise ToolEnded(2, usage_of("htcondor_job"))
-    if arguments.verb not in _ACTIONS:
+        raise ToolEnded(2, usage_of(f"htcondor_{arguments.noun}"))
+    actions = _ACTIONS if arguments.noun == "job" else htcondor_jobset.ACTIONS
+    if arguments.verb not in actions:
         raise ToolEnded(1, "htcondor job template is not supported: SUBMIT_TEMPLATE_NAMES names the templates\n")
     level = arguments.quiet - arguments.verbose
     say: Callable[[str], object] = (lambda line: print(line, file=sys.stderr)) if level < 1 else (lambda line: None)
     try:
-        _ACTIONS[arguments.verb](arguments, say)
+        actions[arguments.verb](arguments, say)
     except BrokenPipeError:
         raise
     except (_CommandFailed, OSError, ValueError, PoolbookError, RequestRefused) as error:
-        message = "" if level > 2 else f"Error while trying to run job {arguments.verb}:\n{error}\n"
+        message = "" if level > 2 else f"Error while trying to run {arguments.noun} {arguments.verb}:\n{error}\n"
         raise ToolEnded(1, message) from None
     return 0
 

@@ -89,6 +89,7 @@ def _restore_log(path: str, arguments: Arguments) -> int:
 
 def follow(argv: Sequence[str]) -> int:
     from ...replay.forensics.audit.examine import examine
+    from ...replay.forensics.imported_log import PlaceNames
 
     arguments = parse(FOLLOW, argv)
     interval, seconds = _number(arguments, "interval"), _number(arguments, "seconds")
@@ -103,7 +104,8 @@ def follow(argv: Sequence[str]) -> int:
                 verdict = audit.verdict
                 _print_new_findings(audit, result, reported_keys)
                 if position:  # the initial content of the directories is already in the log, and long
-                    print_live_lines(position + 1, [event for _, event in session.log.read(position)], True)
+                    events = [event for _, event in session.log.read(position)]
+                    print_live_lines(position + 1, events, PlaceNames(session.log).name)
                 position = session.log.head.position
         except KeyboardInterrupt:
             print()

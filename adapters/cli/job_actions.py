@@ -12,7 +12,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from ...domain.ports.action_results import ActionResult
+from ..condor_tools.action_results import (
+    ALREADY_DONE,
+    BAD_STATUS,
+    DENIED,
+    ERROR,
+    LIMIT_EXCEEDED,
+    NOT_FOUND,
+    RESULT_NAMES,
+    SUCCESS,
+    counts_by_result,
+    result_of,
+)
 from ..condor_tools.job_selection import ClusterOrJob, JobSelector, read_job_id, select
 from ..condor_tools.options import Arguments, UsageError, command_table, parse, sections
 from ..condor_tools.tool_options import ToolEnded, tool
@@ -22,10 +33,6 @@ from ..runtime.requests import NOT_FOUND as NO_SUCH_SLOT
 from ..runtime.requests import RequestRefused
 from .common import CommandOutput, called_tool, pool_log, selected_log
 
-ERROR, SUCCESS, NOT_FOUND, BAD_STATUS, ALREADY_DONE, DENIED, LIMIT_EXCEEDED = range(7)
-"""HTCondor's numbers for the result of an action on one job."""
-
-RESULT_NAMES = ("Error", "Succeeded", "NotFound", "BadStatus", "AlreadyDone", "PermissionDenied", "LimitExceeded")
 _TOTALS_TEXTS = {
     SUCCESS: "Succeeded", ERROR: "Failed", NOT_FOUND: "Not Found", BAD_STATUS: "Bad Status",
     ALREADY_DONE: "Already Done", DENIED: "Permission Denied",
@@ -250,15 +257,6 @@ def _names_for_json(job: ClusterOrJob | str) -> dict[str, object]:
     return {"Name": job} if isinstance(job, str) else {"ClusterId": job.cluster, "ProcId": job.proc}
 
 
-_RESULTS = {"done": SUCCESS, "not found": NOT_FOUND, "permission denied": DENIED, "release limit": LIMIT_EXCEEDED}
-_BY_STATUS = {
-    ("Hold", "Held"): ALREADY_DONE,
-    ("Hold", "Removed"): DENIED,
-    ("Hold", "Completed"): DENIED,
-    ("Remove", "Removed"): ALREADY_DONE,
-}
-"""The result in HTCondor's schedd if an action has no effect on a job with this JobStatus, by the kind of the request.
-All other cases are ``BAD_STATUS``."""
 _SLOT_REQUESTS = {
     "Vacate": ("VacateSlot", "vacated"),
     "Suspend": ("SuspendClaim", "suspended"),
@@ -283,7 +281,7 @@ def _change_jobs(command: str, argv: Sequence[str]) -> int:
     selected_counts = None
     if request.selection is not None:
         held = ["JobStatus == 5"] if request.held else []
-        selected_counts = _counts_by_result(
+        selected_counts = counts_by_result(
             kind, change_jobs(url, {**body, "selection": request.selection.as_request(*held)})
         )
     return answer(request, single_results, selected_counts).print_all()
@@ -304,19 +302,6 @@ def _change_slot(url: str, kind: str, slot: str, options: Mapping[str, bool]) ->
     except RequestRefused as error:
         return NOT_FOUND if error.code == NO_SUCH_SLOT else DENIED
     return SUCCESS if answer[done_text] else BAD_STATUS
-
-
-def result_of(kind: str, result: str) -> int:
-    """Return HTCondor's number for the result of a request of this kind."""
-    known_result = _RESULTS.get(result)
-    return _BY_STATUS.get((kind, result), BAD_STATUS) if known_result is None else known_result
-
-
-def _counts_by_result(kind: str, outcomes: Iterable[ActionResult]) -> dict[int, int]:
-    counts: Counter[int] = Counter()
-    for outcome in outcomes:
-        counts[result_of(kind, outcome.result)] += max(1, sum(last - first + 1 for first, last in outcome.procs))
-    return counts
 
 
 def now(argv: Sequence[str]) -> int:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import tzinfo
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING
 
 from ...replay.listing import members as listing
@@ -16,7 +17,7 @@ from ..condor_tools.options import ToolError, UsageError, command_table, last_nu
 from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, as_one_line, print_colored, width_of, wrap_text
 from ..stores.location import safe_url
 from .common import selected_log, suggested_commands
-from .time_window import instant_of, local_timezone, window_of
+from .time_window import Window, instant_of, local_timezone, window_of
 
 if TYPE_CHECKING:
     from ...domain.events import Event
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from ...replay.narration.sentences import Explanation
     from ...replay.recheck_cycles import RecheckedCycles
     from ..runtime.log_verification import Verification
+    from ..runtime.queries import Queries
 
 WHY = command_table("why")
 LOG_COMMAND = command_table("log")
@@ -119,13 +121,38 @@ def log(argv: Sequence[str]) -> int:
 
             return print_evictions(queries, stream, window, zone, arguments.has("json"))
         members, place, width = queries.entries(stream, *window), queries.places(), width_of()
-        if arguments.has("json"):
-            log_id = queries.log.id
-            _print_json_list({"log": log_id, **listing.as_dict(member, place(member.stimulus))} for member in members)
-        else:
+        is_followed, log_id = arguments.has("follow"), queries.log.id
+        if is_followed:
+            members = chain(members, _later_entries(queries, stream, window))
+        dicts = ({"log": log_id, **listing.as_dict(member, place(member.stimulus))} for member in members)
+        if not arguments.has("json"):
             for member in members:
-                print_line(member, zone, width, place(member.stimulus))
+                print_line(member, zone, width, place(member.stimulus), flush=is_followed)
+        elif is_followed:
+            for member_dict in dicts:
+                print(json.dumps(member_dict), flush=True)
+        else:
+            _print_json_list(dicts)
         return 0
+
+
+_FOLLOW_PAUSE = 0.2  #: seconds between two reads of the log's head
+
+
+def _later_entries(queries: Queries, stream: listing.StreamFilter | None, window: Window) -> Iterator[listing.Member]:
+    """Yield the members of the events that are appended from now on, as they are; without end."""
+    log, position = queries.log, queries.log.head.position
+    sys.stdout.flush()
+    while True:
+        if log.refresh().position == position:
+            time.sleep(_FOLLOW_PAUSE)
+            continue
+        if stream is None:
+            yield from listing.members_between(log.read(position), window.since, end=window.until)
+        else:
+            events = log.read_stream(stream.stream, position)
+            yield from listing.members_between(events, window.since, stream.proc, window.until)
+        position = log.head.position
 
 
 def verify(argv: Sequence[str]) -> int:
@@ -244,29 +271,36 @@ LIVE_KINDS = frozenset({"match", "no match", "exit"})
 """Kinds of lines that are printed live although they are no transitions."""
 
 
-def print_line(member: listing.Member, zone: tzinfo, width: int | None, place: str = "") -> None:
+def print_line(
+    member: listing.Member, zone: tzinfo, width: int | None, place: str = "", *, flush: bool = False
+) -> None:
     """Print a line of the log, folded to the terminal's width. `place`: where its imported record is."""
     text = as_one_line(listing.line(member, zone, place))
     if width is not None and len(text) > width:  # columns are of no use in lines that are folded
         text = text[:INDENT] + re.sub(r" {2,}", "  ", text[INDENT:])
     print_colored(wrap_text(text, width, INDENT), STATES)
+    if flush:
+        sys.stdout.flush()
 
 
 ROUTINE_KINDS = frozenset({"found", "read", "began", "ended", "rejected"})
 """Lines of an import that are not printed as it reads them: each cycle has some."""
 
 
-def print_live_lines(first: int, events: Sequence[Event], is_imported: bool = False) -> None:
-    """Print the transitions and decisions in `events`, from position `first` on; omit an import's routine lines."""
+def print_live_lines(first: int, events: Sequence[Event], place: Callable[[str], str] | None = None) -> None:
+    """Print the transitions and decisions in `events`, from position `first` on.
+
+    :param place: for an import, the location of a record, as `Queries.places` returns it; routine lines are omitted
+    """
     zone, width = local_timezone(), width_of()
     for position, event in enumerate(events, first):
         members = (
             member
             for member in listing.members(position, event)
-            if (member.what not in ROUTINE_KINDS if is_imported else member.target or member.what in LIVE_KINDS)
+            if (member.what not in ROUTINE_KINDS if place is not None else member.target or member.what in LIVE_KINDS)
         )
         for member in islice(members, MAX_PRINTED_JOBS):
-            print_line(member, zone, width)
+            print_line(member, zone, width, "" if place is None else place(member.stimulus))
         more_count = sum(1 for _ in members)
         if more_count:
             print(f"{'':{INDENT}}... and {more_count:,} more like this")

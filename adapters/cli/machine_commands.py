@@ -1,4 +1,4 @@
-"""``poolbook drain, off, on, reconfig, reschedule``: send requests about a machine or pool, like condor_drain."""
+"""``poolbook drain, off, on, restart, reconfig, reschedule``: requests about a machine or pool, like condor_drain."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from ...domain.coverage.settings import is_part_of_manager
 from ..condor_tools.options import (
     Arguments,
     NotHere,
@@ -22,6 +23,7 @@ from ..machine.host import host_name
 from ..runtime.elsewhere import is_elsewhere
 from ..runtime.pool_client import ask, is_served, is_written
 from ..runtime.requests import NOT_FOUND, RequestRefused
+from . import master
 from .common import called_tool, is_this_pool, log_option, selected_log, unknown_host
 
 DRAIN = command_table("drain")
@@ -29,6 +31,7 @@ OFF = command_table("off")
 ON = command_table("on")
 RECONFIG = command_table("reconfig")
 RESCHEDULE = command_table("reschedule")
+RESTART = command_table("restart")
 
 _COMPLETIONS = [option.name for option in DRAIN.options if option.name.endswith("-on-completion")]
 
@@ -113,6 +116,15 @@ def _cancel_drain(arguments: Arguments, machine: str, given_completions: Sequenc
     return _print_answer(arguments, answer, f"Sent request to cancel draining on {machine}")
 
 
+def _is_for_master(arguments: Arguments, daemon: str) -> bool:
+    """Return True if a command is for the master of this machine: it names a daemon other than the startd, or the
+    startd is a separate process of the master."""
+    if daemon.lower() not in ("", "startd") or arguments.has("all"):
+        return True
+    url = selected_log(arguments, "pool", "addr", "name")
+    return master.process_of(url, "STARTD") == "STARTD" and all(map(is_this_pool, arguments.words))
+
+
 # How to shut down -> the output of condor_off.
 _OFF = {
     "Peaceful": (
@@ -124,10 +136,21 @@ _OFF = {
 }
 
 
+def _switch_part(command: ToolSyntax, arguments: Arguments, daemon: str, message: str) -> int:
+    """Turn a part of the manager of the log on or off."""
+    body = {"kind": "SwitchDaemons", "daemon": daemon, "on": command is ON, "everywhere": arguments.has("all")}
+    return _print_answer(arguments, ask(_served_log(command, arguments), body), message)
+
+
 def off(argv: Sequence[str]) -> int:
     arguments = parse(OFF, argv)
     if len(arguments.words) > 1:
         raise UsageError("poolbook off: specify only one machine")
+    daemon = master.daemon_option(arguments)
+    if is_part_of_manager(daemon.upper()):
+        return _switch_part(OFF, arguments, daemon, master.off_message(arguments, daemon))
+    if _is_for_master(arguments, daemon):
+        return master.off(arguments, daemon if daemon or arguments.has("all") else "startd")
     shutdown_kind = (arguments.last_name("peaceful", "graceful", "fast") or "graceful").capitalize()
     machine = arguments.words[0] if arguments.words else ""
     answer = _ask_machine(OFF, arguments, "ShutDown", machine, machine=machine or host_name(), how=shutdown_kind)
@@ -136,10 +159,32 @@ def off(argv: Sequence[str]) -> int:
 
 
 def on(argv: Sequence[str]) -> int:
+    arguments = parse(ON, argv)
+    daemon = master.daemon_option(arguments)
+    if is_part_of_manager(daemon.upper()):
+        return _switch_part(ON, arguments, daemon, master.on_message(daemon))
+    if _is_for_master(arguments, daemon):
+        return master.on(arguments, daemon if daemon or arguments.has("all") else "startd")
     return _send_to_machine(ON, argv, "ComeBack", 'Sent "Spawn-Daemon" command for "startd" to local master')
 
 
+def restart(argv: Sequence[str]) -> int:
+    arguments = parse(RESTART, argv)
+    master.check_is_here(arguments, "restart")
+    daemon = master.daemon_option(arguments)
+    if not daemon or _is_for_master(arguments, daemon):
+        return master.restart(arguments, daemon)
+    speed = master.restart_speed(arguments)
+    answer = _ask_machine(RESTART, arguments, "ShutDown", host_name(), how=speed.capitalize(), restart=True)
+    return _print_answer(arguments, answer, master.restart_message(daemon, speed))
+
+
 def reconfig(argv: Sequence[str]) -> int:
+    arguments = parse(RECONFIG, argv)
+    daemon = master.daemon_option(arguments)
+    if daemon or master.process_of(selected_log(arguments, "pool", "addr", "name"), "STARTD") is not None:
+        message = f'Sent "Reconfig" command to local {daemon or "master"}'
+        return master.send(arguments, "reconfig", daemon, "", message)
     return _send_to_machine(RECONFIG, argv, "ReadConfiguration", 'Sent "Reconfig" command to local master')
 
 

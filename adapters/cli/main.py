@@ -41,7 +41,6 @@ ALTERNATIVES = UNSUPPORTED | WORDS
 PREFIX = "condor_"
 RENAMED_TOOLS = {
     "vacate_job": "vacate",
-    "master": "serve",
     "analyze": "why",
     "metricd": "metrics",
     "gangliad": "metrics",

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import select
-import signal
-import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..condor_tools.options import Arguments, ToolError, command_table, parse
+from ..condor_tools.options import Arguments, ToolError, UsageError, command_table, parse
 from ..machine.host import host_name
 from .common import selected_log
+from .stop_signal import StopSignal
 
 if TYPE_CHECKING:
+    from ...domain.config import Configuration
     from ..metrics.http_service import MetricsService
     from ..metrics.publisher import Settings
 
@@ -38,14 +37,13 @@ def _publish(arguments: Arguments) -> int:
     from ..runtime.configuration import load
 
     url = selected_log(arguments)
-    if arguments.has("history"):
-        from ..metrics.history_keeper import keep_history
-
-        files = [path.absolute() for path in config_files(arguments.values("config"))]
-        keep_history(url, load(files, subsystem="COLLECTOR"), _Stop(arguments.has("stdin")).wait)
-        return 0
-    daemon = GANGLIAD if arguments.has("gangliad") else METRICD
     files = [path.absolute() for path in config_files(arguments.values("config"))]
+    if arguments.has("history", "send-ads", "view-server"):
+        local_name = arguments.value("local-name")
+        return _serve_collector(arguments, url, lambda: load(files, subsystem="COLLECTOR", local_name=local_name))
+    if option := arguments.last("listen", "local-name"):
+        raise UsageError(f"{option.spelling}: use this option only with -view-server")
+    daemon = GANGLIAD if arguments.has("gangliad") else METRICD
     settings = Settings(daemon, load(files, subsystem=daemon))
     explain = _warn if arguments.has("verbose") else _ignore
     with closing(Publisher(url, settings, _warn, explain)) as publisher:
@@ -60,10 +58,30 @@ def _publish(arguments: Arguments) -> int:
                 service.families = families
 
         try:
-            publisher.run(_Stop(arguments.has("stdin")).wait, show)
+            publisher.run(StopSignal(arguments.has("stdin")).wait, show)
         finally:
             if service is not None:
                 service.close()
+    return 0
+
+
+def _serve_collector(arguments: Arguments, url: str, load: Callable[[], Configuration]) -> int:
+    """Do what HTCondor's collector does besides its ads: keep the history, forward ads, or receive them."""
+    stop = StopSignal(arguments.has("stdin"))
+    if arguments.has("view-server"):
+        from .view_server import serve_view
+
+        serve_view(arguments, url, load, stop.wait, _warn)
+    elif arguments.has("send-ads"):
+        from ..metrics.view_sender import forward_ads
+
+        if not load().get("CONDOR_VIEW_HOST").strip():
+            raise ToolError("poolbook metrics: -send-ads: CONDOR_VIEW_HOST is not set; list the view servers in it")
+        forward_ads(url, load(), stop.wait, _warn)
+    else:
+        from ..metrics.history_keeper import ads_of_log, keep_history
+
+        keep_history(lambda now: ads_of_log(url, now), load(), stop.wait)
     return 0
 
 
@@ -91,18 +109,3 @@ def _service(settings: Settings) -> MetricsService | None:
     )
     print(f"poolbook: metrics at http://{host_name()}:{service.port}/metrics; Ctrl-C stops them", flush=True)
     return service
-
-
-class _Stop:
-    """Waits for a signal or, with ``at_eof``, for the end of standard input."""
-
-    def __init__(self, at_eof: bool) -> None:
-        self._out, self._in = socket.socketpair()
-        self._out.setblocking(False)
-        signal.set_wakeup_fd(self._out.fileno())
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: None)
-        self._sources = [self._in, *([sys.stdin] if at_eof else [])]
-
-    def wait(self, seconds: float) -> bool:
-        return bool(select.select(self._sources, [], [], seconds)[0])

@@ -151,6 +151,7 @@ def _canonical_expression(text: str, message: str) -> str:
 def _attributes_in_file(option: GivenOption) -> dict[str, str]:
     from ...domain.classad import ClassAd, ClassAdSyntaxError
     from ...domain.classad.old_form import ad_text
+    from ..condor_tools.history import form_of
 
     path = option.values[0]
     try:
@@ -159,9 +160,9 @@ def _attributes_in_file(option: GivenOption) -> dict[str, str]:
         raise EditError(f"Can't open file of edits: {path}\n") from None
     form = option.qualifier or "auto"
     if form == "auto":
-        form = {"{": "json", "[": "new"}.get(text.lstrip()[:1], "long")
+        form = form_of(text)
     readers = {"long": lambda: ClassAd.from_old(text, strict=True), "json": lambda: ClassAd.from_json(text.strip()),
-               "new": lambda: ClassAd.from_new(text)}  # fmt: skip
+               "new": lambda: ClassAd.from_new(text), "xml": lambda: ClassAd.from_xml(text)}  # fmt: skip
     if form not in readers:
         raise UsageError(f"poolbook qedit: -edits:{form} is not a valid format; use auto, {', '.join(readers)}")
     try:

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 
 from ..condor_tools import formats
 from ..condor_tools import queue_table as queue_tool
-from ..condor_tools.job_selection import JobSelector
+from ..condor_tools.job_selection import JobSelector, id_of
 from ..condor_tools.options import NotHere, ToolError, UsageError
 from ..condor_tools.terminal import STATES, print_colored
 from ..runtime.queries import NoNegotiator, NotRecorded, Queries
 from ..stores.location import safe_url
-from .common import NO_SCHEDD_RECORD, called_tool, display_context, selected_log
+from .common import NO_SCHEDD_RECORD, called_tool, check_collector, display_context, selected_log
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Expression
@@ -65,6 +65,8 @@ def queue(argv: Sequence[str]) -> int:
             return _write(_analysis_lines(query, queries, display))
         if query.arguments.has("factory"):
             return _write(_job_factories(query, queries, display))
+        if query.arguments.has("jobset"):
+            return _write(_job_sets(query, queries, display))
         if query.arguments.has(*queue_tool.GROUPINGS):
             return _write(_autocluster_lines(query, queries, display))
         exit_code = _write(_queue(query, queries, display))
@@ -113,6 +115,18 @@ def _job_factories(query: queue_tool.QueueQuery, queries: Queries, here: CellCon
     if query.view not in queue_tool.WHOLE_AD_FORMS and query.layout is None:
         yield from queue_tool.title(here)
     yield from queue_tool.group_table(factories[: query.limit], query, "factory", here)
+
+
+def _job_sets(query: queue_tool.QueueQuery, queries: Queries, here: CellContext) -> Iterator[str]:
+    from ..condor_tools.job_set_table import job_set_ads
+
+    own = (here.owner,) if not query.everyone and here.owner else ()
+    selection = query.selection._replace(constraints=(), owners=own or query.selection.owners)
+    ads = job_set_ads(queries.queue(selection).ads)
+    sets = [ad for ad in ads if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
+    if query.view not in queue_tool.WHOLE_AD_FORMS and query.layout is None:
+        yield from queue_tool.title(here)
+    yield from queue_tool.group_table(sets[: query.limit], query, "jobset", here)
 
 
 def _autocluster_lines(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
@@ -166,24 +180,20 @@ def _queue(query: queue_tool.QueueQuery, queries: Queries, display: CellContext)
 
 def _analysis_lines(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
     """Yield the reasons why jobs do not run. A cluster is read when its first job is printed."""
-    if "summary" in query.analysis:
-        return _match_count_lines(query, queries, display)
+    from ..condor_tools.analyze import analyzed_slots, autoclusters
+    from ..condor_tools.history import ads_of_file
+
+    arguments, significance = query.arguments, queries.views.autoclusters()
+    ads: Iterable[ClassAd] = queries.slots(display.now, display.timezone)
+    if (option := arguments.last("slotads")) is not None:
+        (file,) = option.values
+        ads = ads_of_file(option.spelling, file, option.qualifier, f"Can't open file of ClassAds: {file}")
+    slots = analyzed_slots(ads, arguments, lambda texts: significance.signature_of(texts)[0], display.context())
+    jobs = queries.queue(query.selection._replace(constraints=()), rejections=True).ads
+    alike, rejections = autoclusters(lambda: queries.queue().ads, slots.signing), queries.job_rejections()
     return queue_tool.render(
-        queries.queue(query.selection._replace(constraints=()), rejections=True).ads,
-        query,
-        display,
-        judge=queries.job_rejections(),
+        jobs, query, display, judge=lambda ad: rejections(*id_of(ad)), slots=slots, autocluster_of=alike
     )
-
-
-def _match_count_lines(query: queue_tool.QueueQuery, queries: Queries, display: CellContext) -> Iterator[str]:
-    """Yield the number of slots that match each group of similar jobs, or the number of jobs that match each slot."""
-    from ..condor_tools.analyze import AnalyzedSlots
-
-    significance = queries.views.autoclusters()
-    ads = list(queries.slots(display.now, display.timezone))
-    slots = AnalyzedSlots(ads, lambda texts: significance.signature_of(texts)[0])
-    return queue_tool.render(queries.queue(query.selection._replace(constraints=())).ads, query, display, slots=slots)
 
 
 def _count_jobs(queries: Queries, display: CellContext) -> Census:
@@ -208,6 +218,8 @@ def status(argv: Sequence[str]) -> int:
         (file,) = option.values
         ads_of_option = ads_of_file(option.spelling, file, option.qualifier, f"Can't open file of ClassAds: {file}")
         return _print_slot_table(status_tool.render(ads_of_option, query, display_context()), query)
+    if called_tool():
+        check_collector(query.arguments.value("pool"))
     with _queries_at("status", query.arguments, selected_log(query.arguments, "pool", "direct")) as (queries, display):
         try:
             name = query.arguments.value("name")
@@ -215,7 +227,7 @@ def status(argv: Sequence[str]) -> int:
                 name = queries.negotiator(name)
             elif name:
                 raise UsageError("poolbook status: -name is only for -negotiator; name a slot or machine without it")
-            ads = queries.ads(query.kind, display.now, display.timezone)
+            ads = queries.ads(query.kind, display.now, display.timezone, with_absent=query.reads_absent)
             if query.view == "negotiator" and name:
                 all_ads = list(ads)
                 ads = iter([ad for ad in all_ads if len(all_ads) == 1 or ad.eval("Name") == name])
@@ -237,17 +249,26 @@ def _print_slot_table(chunks: Iterable[str], query: StatusQuery) -> int:
     return 0
 
 
-def _print_epochs(query: HistoryQuery) -> int:
-    """Print the runs of jobs. For named clusters, only the events of these clusters are read."""
+def _print_runs(query: HistoryQuery) -> int:
+    """Print the runs of jobs, or a startd's history of them. For named clusters, only the events of these clusters are
+    read."""
     from ..condor_tools import history as history_tool
+    from ..condor_tools.cells import text
 
+    of_startd, machine = query.source == "startd", query.arguments.value("name").lower()
     has_no_scan = query.since is None and query.scan is None and not query.selection.owners
     clusters = {id.cluster for id in query.selection.ids} if has_no_scan else set()
-    with _queries_at("history", query.arguments, selected_log(query.arguments, "name", "pool")) as (queries, display):
+    names = ("pool",) if of_startd else ("name", "pool")
+    with _queries_at("history", query.arguments, selected_log(query.arguments, *names)) as (queries, display):
         try:
-            ads = queries.epochs(clusters, query.forwards)
+            ads = queries.startd_history(query.forwards) if of_startd else queries.epochs(clusters, query.forwards)
         except NotRecorded as error:
             raise ToolError(f"poolbook history: {error}: `poolbook usage -by machine` shows runs") from None
+        if of_startd and machine:
+            if machine not in map(str.lower, queries.views.machines()):
+                message = f"Unable to locate remote startd (name={machine}, pool={query.arguments.value('pool')}).\n"
+                raise NotHere(f"poolbook history: there is no machine {machine}; `poolbook status` lists them", message)
+            ads = (ad for ad in ads if (text(ad, "RemoteHost") or "").lower().rpartition("@")[2] == machine)
         return _write(history_tool.render(ads, query, display))
 
 
@@ -270,10 +291,10 @@ def _history(query: HistoryQuery, display: CellContext) -> int:
         from ..condor_tools.history import ads_of_file
 
         file = query.arguments.value("file")
-        ads = ads_of_file("-file", file, "long", f"Error opening history file {file}: No such file or directory")
+        ads = ads_of_file("-file", file, None, f"Error opening history file {file}: No such file or directory")
         return _write(history_tool.render(ads if query.forwards else reversed(ads), query, display))
-    if query.arguments.has("epochs"):
-        return _print_epochs(query)
+    if query.source != "schedd":
+        return _print_runs(query)
     # -since is evaluated for every job, so the search must not be narrowed.
     reads_all = query.since is not None or query.scan is not None
     selection = JobSelector() if reads_all else query.selection._replace(constraints=())

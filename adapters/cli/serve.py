@@ -14,20 +14,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, last_number, parse
-from ..condor_tools.terminal import is_live, rewrite_line, width_of, wrap_text
+from ..condor_tools.terminal import ProgressLine, is_live, rewrite_line, width_of, wrap_text
 from .common import selected_log
 from .submit import description_of, policy_warning_lines, print_warnings
+from .view import origins
 
 if TYPE_CHECKING:
     from ...domain.decide.pool_configuration import Load
     from ..runtime.companions import Companions
     from ..runtime.pool_server import PoolServer
+    from ..stores.log_paths import WriterLock
 
 RUN = command_table("run")
 RESUME = command_table("resume")
 SERVE = command_table("serve")
 _PRELOADED_MODULES = ("poolbook.projections.projector", "poolbook.domain.negotiator.cycle")
 """Modules that the first jobs need. Loading them takes half a second or more, and no request should wait for it."""
+
+
+PROGRESS_INTERVAL = 0.5  #: seconds between two updates of the progress of a served pool
 
 
 def preload_modules() -> None:
@@ -47,7 +52,7 @@ class SeparateRole(NamedTuple):
 
 def open_server(
     command: ToolSyntax, arguments: Arguments, create: bool = True, *, is_measured: bool = False, url: str = "",
-    separate: SeparateRole | None = None,
+    separate: SeparateRole | None = None, lock: WriterLock | None = None,
 ) -> PoolServer:  # fmt: skip
     """Become the writer of the log that the arguments name, and recover its jobs.
 
@@ -55,6 +60,7 @@ def open_server(
     :param is_measured: measure this machine's speed, unless the configuration disables it
     :param url: use this log instead
     :param separate: the only role of the log; then the caller connects it to its peers, and starts serving
+    :param lock: the log's lock, if this process already has it
     """
     from ...domain.state_machines import DEFAULT_DIALECT
     from ..runtime.open_pool import open_pool_log
@@ -81,6 +87,7 @@ def open_server(
         ),
         lost=arguments.has("lost"),
         served_users=served_users,
+        lock=lock,
     )
     try:
         if arguments.has("group"):
@@ -148,6 +155,7 @@ def _offer_machine(
     from ...domain.config import ConfigError
     from ...domain.startd.slot_types import SlotTypeError
     from ...domain.state.peers import EXECUTION_POINT
+    from ...domain.state.pool_settings import UID_DOMAIN
     from ..machine.host import host_name
     from ..runtime.startd import ExecutionPoint, RoleWithoutMachine
 
@@ -161,6 +169,8 @@ def _offer_machine(
     folder, warn = server.paths.folder, server.warn
     has_machine = separate is None or separate.role == EXECUTION_POINT
     name = host_name() if separate is None else separate.name
+    if separate is not None and has_machine:
+        server.world.uid_domain = server.engine.state.settings[UID_DOMAIN]
     kind = ExecutionPoint if has_machine else RoleWithoutMachine
     point = kind(server.engine, server.world, folder, warn, load, static, given, ignores, is_measured, name)
     try:
@@ -182,7 +192,8 @@ def _configuration_loader(arguments: Arguments, amounts: Mapping[str, int]) -> L
     if not files and not environment_settings():
         return None
     detected_amounts = {_DETECTED[name]: str(amount) for name, amount in amounts.items()}
-    return lambda daemon: load(files, detected=detected_amounts, subsystem=daemon)
+    local_name = arguments.value("local-name")
+    return lambda daemon: load(files, detected=detected_amounts, subsystem=daemon, local_name=local_name)
 
 
 _DETECTED = {"Cpus": "DETECTED_CPUS", "Memory": "DETECTED_MEMORY"}
@@ -248,23 +259,40 @@ def serve_until_stopped(
         from .log_commands import print_live_lines
 
         server.engine.subscribe(print_live_lines)
+    progress = None if arguments.has("quiet", "verbose") or not is_live(sys.stderr) else PoolProgress(server)
     with closing(_companions(server, arguments)) as companions:
         while not server.stopping:
-            companions.check()
-            seconds = companions.until_due
-            server.step(None if seconds is None else server.world.now() + round(seconds * 1_000_000))
+            due = companions.check()
+            if progress is not None:
+                shows_at = server.world.now() + round(progress.show() * 1_000_000)
+                due = shows_at if due is None else min(due, shows_at)
+            server.step(due)
+    server.before_warning()
     print(f"poolbook: stopping; {end}", flush=True)
     server.shut_down()
     return 0
 
 
 def _companions(server: PoolServer, arguments: Arguments) -> Companions:
-    from ..runtime.companions import Companions
+    from ...domain.config import ConfigError
+    from ...domain.master.master_settings import read_policy
+    from ...domain.state.state import Manager, acts_as
+    from ..runtime.companions import Companions, companion_commands
     from ..runtime.config_sources import config_files
     from ..runtime.configuration import load
 
     files = [path.absolute() for path in config_files(arguments.values("config"))]
-    return Companions(server.url, load(files, subsystem="MASTER"), [str(file) for file in files], server.warn)
+    master, address = load(files, subsystem="MASTER"), arguments.value("http")
+    sites = origins(arguments)
+    if sites and not address:
+        raise UsageError("poolbook serve: -origin needs the HTTP API; use -http HOST:PORT as well")
+    http = ["-listen", address, *(word for site in sites for word in ("-origin", site))] if address else []
+    is_manager = acts_as(server.engine.state, Manager)
+    try:
+        commands = companion_commands(server.url, master, [str(file) for file in files], http, is_manager)
+        return Companions(commands, read_policy(master, [*filter(str.isupper, commands)], gives_up=False), server)
+    except ConfigError as error:
+        raise ToolError(f"poolbook serve: {error}") from None
 
 
 def _run_to_end(server: PoolServer, arguments: Arguments, clusters: tuple[int, ...]) -> int:
@@ -303,6 +331,43 @@ def _count_unfinished(server: PoolServer, clusters: Sequence[int], with_held: bo
     living_count = sum(1 for activation in state.activations.values() if activation.cluster in clusters)
     status_counts = [state.clusters[number].status_counts for number in clusters if number in state.clusters]
     return living_count + sum(counts[1] + (counts[5] if with_held else 0) for counts in status_counts)
+
+
+class PoolProgress:
+    """Shows the jobs and slots of a served pool on the terminal, as one line that is updated."""
+
+    def __init__(self, server: PoolServer) -> None:
+        self._server = server
+        self._line = ProgressLine(PROGRESS_INTERVAL)
+        self._done_count = 0
+        self._last = ""
+        server.engine.subscribe(self._events)
+        server.before_warning = self._clear
+
+    def _events(self, first: int, events: Sequence[object]) -> None:
+        from ...domain.events import JobExited
+
+        self._done_count += sum(isinstance(event, JobExited) and event.target == "Completed" for event in events)
+
+    def _clear(self) -> None:
+        self._last = ""
+        self._line.end()
+
+    def show(self) -> float:
+        """Update the line if it is due and has changed. Return after how many seconds to call this again."""
+        state = self._server.engine.state
+        if self._line.is_due():
+            counts = {
+                name: sum(cluster.status_counts[status] for cluster in state.clusters.values())
+                for name, status in (("running", 2), ("idle", 1), ("held", 5))
+            }
+            job_text = ", ".join(f"{count:,} {name}" for name, count in {"done": self._done_count, **counts}.items())
+            busy_count = sum(slot.activity == "Busy" for slot in state.slots.values())
+            text = f"jobs: {job_text}; slots: {busy_count:,} of {len(state.slots):,} busy"
+            if text != self._last:
+                self._line.show_text(text)
+            self._last = text
+        return PROGRESS_INTERVAL
 
 
 class JobProgress:

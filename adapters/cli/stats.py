@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..condor_tools.tool_options import ToolEnded, usage_of
+from ..runtime.elsewhere import address_of, is_elsewhere
 from .common import default_log, is_this_pool
 
 if TYPE_CHECKING:
@@ -33,11 +34,13 @@ class Query(NamedTuple):
     has_times: bool  #: print the times in seconds since 1970, instead of percentages of the period
     file: str
     pool: str
+    words: tuple[str, ...]  #: the arguments without -f and -pool
 
 
 def stats(argv: Sequence[str]) -> int:
     query = _parse(argv, int(time.time()))
-    text = "".join(_lines(query)) or "No Data.\n"
+    is_elsewhere_pool = query.pool and (is_elsewhere(query.pool) or not is_this_pool(query.pool))
+    text = _of_view_server(query) if is_elsewhere_pool else "".join(_lines(query)) or "No Data.\n"
     if not query.file:
         sys.stdout.write(text)
         return 0
@@ -55,8 +58,9 @@ def _parse(argv: Sequence[str], now: int) -> Query:
     words = list(argv)
     since, until = now - 24 * _HOUR, now
     data_set, name, file, pool, has_times = -1, None, "", "", False
+    rest: list[str] = []
     while words:
-        option = words.pop(0)
+        option, before = words.pop(0), list(words)
         kind, is_query = option[1:].removesuffix("query"), option.endswith("query")
         try:
             if option in _DAYS:
@@ -78,9 +82,29 @@ def _parse(argv: Sequence[str], now: int) -> Query:
                 data_set, name = sets[option[1:].removesuffix("list")], None
         except (IndexError, KeyError, ValueError, OverflowError):
             raise ToolEnded(1, usage_of("stats")) from None
+        if option not in ("-f", "-pool"):
+            rest += [option, *before[: len(before) - len(words)]]
     if data_set < 0 or not 0 <= since <= min(now, until):
         raise ToolEnded(1, usage_of("stats"))
-    return Query(data_set, name, since, until, has_times, file, pool)
+    return Query(data_set, name, since, until, has_times, file, pool, tuple(rest))
+
+
+def _of_view_server(query: Query) -> str:
+    """Return what the view server that -pool names prints."""
+    from ..https import messages
+    from ..https.client import ManagerError
+    from ..https.remote_pool import remote_pool
+    from .elsewhere import time_zone
+
+    sent = messages.Query("condor_stats", "stats", list(query.words), zone=time_zone())
+    try:
+        reply = remote_pool(address_of(query.pool, None)).query(sent)
+    except ManagerError as error:
+        problem = f"failed to connect to the CondorView server ({query.pool})"
+        raise ToolEnded(1, f"{problem}\nNo Data.\n{error}\n") from None
+    if reply.code:
+        raise ToolEnded(reply.code, reply.err)
+    return reply.out
 
 
 def _day(month: int, day: int, year: int) -> int:
@@ -139,8 +163,6 @@ def _of_log(query: Query) -> Iterator[HistoryEntry]:
     from ..metrics.history_files import parse_entry
     from ..metrics.history_samples import slots_at, states_at, submitters_at
 
-    if query.pool and not is_this_pool(query.pool):
-        raise ToolEnded(1, f"failed to connect to the CondorView server ({query.pool})\nNo Data.\n")
     with Log.open(default_log()) as log:
         replay = Replay(log)
         began = next(event.at for _, event in log.events()) // SECOND + 1

@@ -64,30 +64,28 @@ def loaded(files: Sequence[str] = ()) -> Configuration:
     return load(files)
 
 
-def write_token(text: str, path: Path) -> None:
-    """Write a token to a file that only this user can read. Raise `ToolError` with HTCondor's message on failure."""
-    from ..security.private_files import write_private
+def store_token(arguments: Arguments, configuration: Configuration, text: str) -> Path | None:
+    """Write a token to the file that -token or -file names, which only this user can read. Return the file, or None
+    without these options. Raise `ToolError` with HTCondor's message if the name of -token is a path, or writing
+    fails."""
+    from ..security.private_files import make_private_folder, write_private
+    from ..security.user_tokens import tokens_folder
 
+    option = arguments.last("token", "file")
+    if option is None:
+        return None
+    (name,) = option.values
+    path = Path(name)
+    if option.name == "token":
+        if name != os.path.basename(name) or name in ("", ".", ".."):
+            raise ToolError("Token name isn't a plain filename")
+        path = tokens_folder(configuration) / name
+        make_private_folder(path.parent)
     try:
         write_private(path, f"{text}\n".encode())
     except OSError as error:
         raise ToolError(f"Cannot write token to {path}: {error.strerror} (errno={error.errno})") from None
-
-
-def token_path(arguments: Arguments, configuration: Configuration) -> Path | None:
-    """Return the file that -token or -file names, or None without these options. Raise `ToolError` if the name of
-    -token is a path."""
-    from ..security.private_files import make_private_folder
-    from ..security.user_tokens import tokens_folder
-
-    option = arguments.last("token", "file")
-    if option is None or option.name == "file":
-        return None if option is None else Path(option.values[0])
-    folder, (name,) = tokens_folder(configuration), option.values
-    if name != os.path.basename(name) or name in ("", ".", ".."):
-        raise ToolError("Token name isn't a plain filename")
-    make_private_folder(folder)
-    return folder / name
+    return path
 
 
 def token_authority(url: str, configuration: Configuration) -> TokenAuthority:
@@ -129,9 +127,8 @@ def _authority(arguments: Arguments) -> TokenAuthority:
 
 
 def _print_token(arguments: Arguments, text: str) -> int:
-    path = token_path(arguments, loaded(arguments.values("config")))
+    path = store_token(arguments, loaded(arguments.values("config")), text)
     if path is not None:
-        write_token(text, path)
         print(f"The token was written to {path}", file=sys.stderr)
     elif arguments.has("json"):
         print(json.dumps({"token": text}))
@@ -230,9 +227,11 @@ def _approve(arguments: Arguments, ids: Sequence[str]) -> int:
         raise UsageError("poolbook token approve: specify either the ids of requests, or a network with -netblock")
     authority = _authority(arguments)
     if netblock := arguments.value("netblock"):
-        lifetime = last_number(COMMAND, arguments, "lifetime", least=1)
-        authority.approve_network(netblock, 3600 if lifetime is None else lifetime)
-        print(f"Requests of daemons in {netblock} are approved for {3600 if lifetime is None else lifetime} s.")
+        from ..security.token_store import LONGEST_RULE
+
+        lifetime = last_number(COMMAND, arguments, "lifetime", least=1) or LONGEST_RULE
+        authority.approve_network(netblock, lifetime)
+        print(f"Requests of daemons in {netblock} are approved for {lifetime} s.")
     for id in ids:
         requests = authority.pending(id)
         if not requests:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -16,7 +17,7 @@ from ..condor_tools.options import Arguments, ToolError
 from ..condor_tools.terminal import as_one_line
 from ..condor_tools.tool_options import Tool, ToolEnded, parse_tool_arguments, tool
 from .common import default_log, pool_log
-from .token_commands import loaded, requested_token, security_of, token_authority, token_path, write_token
+from .token_commands import loaded, requested_token, security_of, store_token, token_authority
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -64,14 +65,9 @@ def list_tokens(argv: Sequence[str]) -> int:
 
 def request(argv: Sequence[str]) -> int:
     arguments = _parse(REQUEST, argv)
-    lifetime = _lifetime(REQUEST, arguments)
-    from ...domain.errors import PoolbookError
-
-    try:
-        levels = arguments.values("authz")
-        text = requested_token(_authority(arguments), arguments.value("identity"), levels, lifetime)
-    except PoolbookError as error:
-        raise ToolEnded(1, f"Failed to request a new token: {error}\n") from None
+    lifetime, identity, levels = _lifetime(REQUEST, arguments), arguments.value("identity"), arguments.values("authz")
+    with _reporting("Failed to request a new token"):
+        text = requested_token(_authority(arguments), identity, levels, lifetime)
     return _put(arguments, text)
 
 
@@ -81,13 +77,8 @@ def fetch(argv: Sequence[str]) -> int:
     if arguments.has("remote") and arguments.value("type", "schedd").lower() != "schedd":
         raise ToolEnded(1, "condor_token_fetch: Remote fetch (-remote) is only valid with the schedd.\n")
     lifetime = _lifetime(FETCH, arguments)
-    from ...domain.errors import PoolbookError
-
-    try:
-        levels = arguments.values("authz")
-        text = _authority(arguments).fetch(levels, lifetime, arguments.value("key"))
-    except PoolbookError as error:
-        raise ToolEnded(1, f"Failed to request a session token: {error}\n") from None
+    with _reporting("Failed to request a session token"):
+        text = _authority(arguments).fetch(arguments.values("authz"), lifetime, arguments.value("key"))
     return _put(arguments, text)
 
 
@@ -134,16 +125,12 @@ def request_approve(argv: Sequence[str]) -> int:
     if not requests:
         text = f"did not provide information for request ID {as_one_line(id)}" if id else "has no request to approve"
         raise ToolEnded(1, f"Remote daemon {text}.\n")
-    from ..security.token_store import RequestError
-
     for each in requests:
         print(f"Request contents:\n{_request_ad(each).to_old()}\nTo approve, please type 'yes'", flush=True)
         if sys.stdin.readline().rstrip("\n") != "yes":
             raise ToolEnded(1, "Request was NOT approved.\n")
-        try:
+        with _reporting("Failed to approve token request"):
             authority.approve(each.id, each.client)
-        except RequestError as error:
-            raise ToolEnded(1, f"Failed to approve token request: {error}\n") from None
         print(f"Request {each.id} approved successfully.")
     return 0
 
@@ -156,13 +143,11 @@ def request_auto_approve(argv: Sequence[str]) -> int:
         text = f"{name}: -netblock argument is required.\nExample: {name} -netblock 192.168.0.0/24\n"
         raise ToolEnded(1, text)
     authority = _authority(arguments)
-    from ..security.token_store import LONGEST_RULE, RequestError
+    from ..security.token_store import LONGEST_RULE
 
     seconds = LONGEST_RULE if lifetime is None and not arguments.has("lifetime") else lifetime or 0
-    try:
+    with _reporting("Failed to create new auto-approval rule: DAEMON:2", separator=":"):
         authority.approve_network(netblock, seconds)
-    except RequestError as error:
-        raise ToolEnded(1, f"Failed to create new auto-approval rule: DAEMON:2:{error}\n") from None
     hours = f"lifetime of {seconds / 3600:.2f} hours"
     print(f"Successfully installed auto-approval rule for netblock {as_one_line(netblock)} with {hours}", flush=True)
     _print_remaining(authority.pending())
@@ -189,6 +174,17 @@ def _parse(tool: Tool, argv: Sequence[str]) -> Arguments:
     return arguments
 
 
+@contextmanager
+def _reporting(problem: str, separator: str = ": ") -> Iterator[None]:
+    """End the tool with HTCondor's message if the pool rejects a request."""
+    from ...domain.errors import PoolbookError
+
+    try:
+        yield
+    except PoolbookError as error:
+        raise ToolEnded(1, f"{problem}{separator}{error}\n") from None
+
+
 def _authority(arguments: Arguments) -> TokenAuthority:
     unknown, no_pool = "ERROR: couldn't locate daemon {name}!\n", "ERROR: unknown host {name}\n"
     return token_authority(pool_log(arguments, unknown, no_pool, at_manager=True), loaded())
@@ -205,11 +201,8 @@ def _lifetime(tool: Tool, arguments: Arguments) -> int | None:
 
 def _put(arguments: Arguments, text: str) -> int:
     try:
-        path = token_path(arguments, loaded())
-        if path is None:
+        if store_token(arguments, loaded(), text) is None:
             print(text)
-        else:
-            write_token(text, path)
     except ToolError as error:
         raise ToolEnded(1, f"{error}\n") from None
     return 0

@@ -65,7 +65,7 @@ def _spooled_jobs(url: str, arguments: Arguments) -> dict[tuple[int, int], Class
 
 
 def _ads(url: str, selection: JobSelector, constraint: str) -> list[ClassAd]:
-    """Return the ads of the selected jobs in the queue; of a pool on another machine, those that satisfy the
+    """Return the ads of the selected jobs in the queue; of a pool on another machine, the ads that satisfy the
     constraint."""
     if is_elsewhere(url):
         from .elsewhere import queue_elsewhere

@@ -129,7 +129,7 @@ def _usage_table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:
 
 
 def print_evictions(queries: Queries, stream: StreamFilter | None, window: Window, zone: tzinfo, as_json: bool) -> int:
-    """Print the evictions in a window, only those of `stream` if it is given, and return the exit code.
+    """Print the evictions in a window, only evictions of `stream` if it is given, and return the exit code.
 
     :raises UsageError: `stream` is not a job, cluster or slot
     """

@@ -34,14 +34,16 @@ from .common import called_tool
 
 COMMAND = command_table("wait")
 _PAUSE: Final = 0.1  #: seconds between two reads of the log
-_NO_LOG: Final = """
-wait reads the job event log that `log = FILE` in the submit file names: `poolbook wait FILE {job}`.
-`poolbook q {job} -af UserLog` prints its path."""
 _CHUNK: Final = 1 << 22  #: bytes per read
 
 
 def wait(argv: Sequence[str]) -> int:
     arguments = parse(COMMAND, argv)
+    if not called_tool():
+        from .wait_for_jobs import names_jobs, wait_for_jobs
+
+        if names_jobs(arguments):
+            return wait_for_jobs(COMMAND, arguments)
     path, only_job = _log_and_jobs(arguments)
     jobs, until_end = last_number(COMMAND, arguments, "num", least=1), arguments.has("allevents")
     if jobs is not None and until_end:
@@ -54,8 +56,7 @@ def wait(argv: Sequence[str]) -> int:
     try:
         log = os.open(path, os.O_RDONLY)
     except OSError as error:
-        own_hint = "" if called_tool() or not re.fullmatch(r"\d+(\.\d+)?", path, re.ASCII) else _NO_LOG.format(job=path)
-        raise ToolError(f"Couldn't open {path}: {error.strerror}{own_hint}") from None
+        raise ToolError(f"Couldn't open {path}: {error.strerror}") from None
     try:
         return _follow_log(log, awaited, arguments, may_wait, deadline)
     except UnreadableEntry as problem:
@@ -67,7 +68,7 @@ def wait(argv: Sequence[str]) -> int:
 def _log_and_jobs(arguments: Arguments) -> tuple[str, tuple[int, ...]]:
     operands = [*arguments.values("log")[-1:], *arguments.words]
     if not operands:
-        raise UsageError("poolbook wait: specify a log file: poolbook wait job.log", tool_message="")
+        raise UsageError("poolbook wait: specify jobs or a job event log: poolbook wait 12.3", tool_message="")
     if len(operands) > 2:
         raise UsageError(f"Extra argument: {operands[2]}", tool_message=f"Extra argument: {operands[2]}\n\n")
     if len(operands) == 1 or operands[1] == "-1":

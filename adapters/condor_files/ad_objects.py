@@ -1,17 +1,15 @@
-"""Split a text into ads printed as JSON (an array, or one object per line) or XML; the text may end within an ad."""
+"""Split a text into ads in JSON (an array, or one object per line), XML or the new form. The text may end within an
+ad."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
-from xml.etree import ElementTree
+from typing import Final, NamedTuple
 
 from ...domain.classad import ClassAd, ClassAdSyntaxError
-
-if TYPE_CHECKING:
-    from xml.etree.ElementTree import Element
+from ...domain.classad.xml_reader import TAG, end_of_ad
 
 
 class AdPiece(NamedTuple):
@@ -56,31 +54,31 @@ def split_json(text: str) -> Iterator[AdPiece]:
         at = end
 
 
-_BEGIN = re.compile(r"^<c>", re.M)
 _SKIPPED = re.compile(r"\s*(?:<\?xml[^>]*>|<!DOCTYPE[^>]*>|</?classads>)|\s+")
+_NEXT_XML_AD = re.compile(r"^<c>", re.M)
 
 
 def split_xml(text: str) -> Iterator[AdPiece]:
-    """Yield the ads in an XML text, each from a line ``<c>`` to a line ``</c>``."""
+    """Yield the ads in an XML text: elements ``<c>``. An error extends to the next line that starts with an ad."""
     at = 0
     while True:
         while skipped := _SKIPPED.match(text, at):
             yield AdPiece(at, skipped.end(), "", "")
             at = skipped.end()
-        begin = _BEGIN.search(text, at)
+        begin = TAG.search(text, at)
         if begin is None:
             return
         if text[at : begin.start()].strip():
             yield AdPiece(at, begin.start(), "", "this is not an ad")
-        end = text.find("\n</c>", begin.end())
-        if end < 0:
+        end, next_ad = end_of_ad(text, begin.start()), _NEXT_XML_AD.search(text, begin.end())
+        if next_ad is not None and (end is None or next_ad.start() < end):
+            end = next_ad.start()
+        if end is None:
             return
-        end += len("\n</c>")
         ad, problem = "", ""
         try:
-            ad = _xml_ad(ElementTree.fromstring(text[begin.start() : end]))
-            ad = _old_syntax(ClassAd.from_new(f"[{ad}]"))
-        except (ElementTree.ParseError, ClassAdSyntaxError, ValueError, RecursionError) as error:
+            ad = _old_syntax(ClassAd.from_xml(text[begin.start() : end]))
+        except ClassAdSyntaxError as error:
             problem = f"this is not an ad: {error}"
         yield AdPiece(begin.start(), end, ad, problem)
         at = end
@@ -90,34 +88,47 @@ def _old_syntax(ad: ClassAd) -> str:
     return ad.to_old().rstrip("\n").encode("utf-8", "replace").decode()
 
 
-def _xml_ad(element: Element) -> str:
-    return "; ".join(f"{attribute.get('n', '')} = {_xml_value(attribute[0])}" for attribute in element)
+_BETWEEN_NEW_ADS = re.compile(r"[\s,{}]+")
+_STRING_OR_BRACKET = re.compile(r"""["']|[\[\]]|//[^\n]*|(?s:/\*.*?\*/)""")
+_STRING_ENDS = {quote: re.compile(rf"(?:[^\\{quote}]|\\.)*{quote}", re.DOTALL) for quote in "\"'"}
 
 
-def _xml_value(element: Element) -> str:
-    text = element.text or ""
-    match element.tag:
-        case "s":
-            return '"' + text.replace('"', '\\"') + '"'
-        case "b":
-            return "true" if element.get("v") == "t" else "false"
-        case "r" if text.strip("-") in ("INF", "NaN"):
-            return f'real("{text}")'
-        case "at":
-            return f'absTime("{text}")'
-        case "rt":
-            return f'relTime("{text}")'
-        case "l":
-            return "{" + ", ".join(map(_xml_value, element)) + "}"
-        case "c":
-            return f"[{_xml_ad(element)}]"
-        case "un":
-            return "undefined"
-        case "er":
-            return "error"
-        case _:
-            return text
+def split_new(text: str) -> Iterator[AdPiece]:
+    """Yield the ads in brackets; braces may enclose all of them."""
+    at = 0
+    while True:
+        if between := _BETWEEN_NEW_ADS.match(text, at):
+            yield AdPiece(at, between.end(), "", "")
+            at = between.end()
+        end = _end_of_new_ad(text, at)
+        if end is None:
+            return
+        ad, problem = "", ""
+        try:
+            ad = _old_syntax(ClassAd.from_new(text[at:end]))
+        except ClassAdSyntaxError as error:
+            problem = f"this is not an ad: {error}"
+        yield AdPiece(at, end, ad, problem)
+        at = end
 
 
-FORMS: Final[dict[str, Callable[[str], Iterator[AdPiece]]]] = {"json": split_json, "xml": split_xml}
+def _end_of_new_ad(text: str, begin: int) -> int | None:
+    depth, at = 0, begin
+    while token := _STRING_OR_BRACKET.search(text, at):
+        at = token.end()
+        if end_of_string := _STRING_ENDS.get(token[0]):
+            closing = end_of_string.match(text, at)
+            if closing is None:
+                return None
+            at = closing.end()
+        else:
+            depth += {"[": 1, "]": -1}.get(token[0], 0)
+            if depth <= 0 and token[0] == "]":
+                return at
+    return None
+
+
+FORMS: Final[dict[str, Callable[[str], Iterator[AdPiece]]]] = {
+    "json": split_json, "xml": split_xml, "new": split_new,
+}  # fmt: skip
 """Format -> the function that splits a text in this format into ads."""

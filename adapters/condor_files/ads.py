@@ -1,7 +1,7 @@
 """Read ads: history files, and the output of condor_q, condor_status and condor_userprio (see docs/import.md).
 
-The start of a file shows its format: lines ``Name = expression``, or JSON or XML as printed by the tools. Ads are
-stored as text, without parsing their expressions. Several hundred ads are packed into one event
+The start of a file shows its format: lines ``Name = expression``, or JSON, XML or the new form as printed by the tools.
+Ads are stored as text, without parsing their expressions. Several hundred ads are packed into one event
 (``domain/imported/packed_ads``). The sizes of the packs depend on how much was read at once, but the ads do not.
 """
 
@@ -100,8 +100,10 @@ _TRIMMED = re.compile(r"(?:#{1,3}|\.{3,})\s*(trimmed\b.*?)[\s.]*$", re.I)
 _NAME_AND_VALUE = re.compile(r'(\w+) ?= ?("(?:[^"\\]|\\.)*"|\S+)')
 _ATTRIBUTE = re.compile(rf"(?:[A-Za-z_][\w.]*|'[^'\n]+'){BETWEEN}")
 _SECRET = re.compile(rb"#\d{6,}#\d+#(?!\.\.\.)")
-_OBJECTS = re.compile(r"\s*(?:(\[?\s*\{|\[\s*\])|<\?xml|<classads>|<c>)")
-_UNDECIDED = re.compile(r"\s*\[?\s*")
+_OBJECTS = re.compile(
+    r"\s*(?:(?P<json>\[\s*[{\]]|\{(?!\s*\[))|(?P<xml><\?xml|<classads>|<c>)|(?P<new>\{\s*\[|\[\s*[A-Za-z_']))"
+)
+_UNDECIDED = re.compile(r"\s*[\[{]?\s*")
 _CONTINUED_AD_TEXT = "this line continues an ad that ended the file at an earlier import; import into a new log"
 _NO_ATTRIBUTE_TEXT = "not a line of an ad (Name = expression)"
 
@@ -144,7 +146,7 @@ class AdsReader:
             self._is_finished = False
         if not self._format and not _UNDECIDED.fullmatch(text):
             match = _OBJECTS.match(text)
-            self._format = "lines" if match is None else "json" if match[1] else "xml"
+            self._format = "lines" if match is None else match.lastgroup or ""
         remainder = "" if text.isspace() else text
         if not self._format:
             self.line += text.count("\n") - remainder.count("\n")

@@ -40,7 +40,7 @@ submitters, slots and the accountant."""
 
 MAX_FUTURE = 86_400  #: ignore a date that is later than the import by more than this (seconds), since it must be wrong
 
-# The operands of each operation: key, attribute, text. An empty group () stands for a missing operand.
+# The operands of each operation: key, attribute, text. An empty group () means a missing operand.
 _FORMS: Final = {
     NEW_AD: re.compile(rb"(\S+)()[ \t]+(\S.*)"),
     DESTROY_AD: re.compile(rb"(\S+)()()\s*"),

@@ -1,6 +1,6 @@
 """Convert the entries of a job event log that are XML or JSON ads to the text of the classic format.
 
-Missing attributes are omitted. The names and formats of the attributes are those of ``toClassAd`` in HTCondor's
+Missing attributes are omitted. The names and formats of the attributes come from ``toClassAd`` in HTCondor's
 ``condor_event.cpp`` (25.14).
 """
 

@@ -12,7 +12,7 @@ from .cells import CellContext
 from .formats import ads_form, attribute_list, custom_layout, parse_expression, whole_ads
 from .job_selection import JobSelector, read_job_id, satisfies, select
 from .layout import Layout, layout_lines
-from .options import Arguments, ToolError, UsageError, command_table, last_number, parse, with_width
+from .options import Arguments, NotHere, ToolError, UsageError, command_table, last_number, parse, with_width
 from .print_format import own_table, print_format
 
 if TYPE_CHECKING:
@@ -31,6 +31,11 @@ class HistoryQuery(NamedTuple):
     form: str | None
 
     @property
+    def source(self) -> str:
+        """Return the option that names the source of the ads: schedd, startd or epochs."""
+        return next(iter(_sources(self.arguments)), "schedd")
+
+    @property
     def forwards(self) -> bool:
         return self.arguments.last_name("backwards", "forwards", "nobackwards") not in ("", "backwards")
 
@@ -38,6 +43,10 @@ class HistoryQuery(NamedTuple):
 def parse_arguments(argv: Sequence[str]) -> HistoryQuery:
     """Parse a command line. Raise `UsageError` if an option is invalid, or two options contradict each other."""
     arguments = parse(COMMAND, argv)
+    sources = _sources(arguments)
+    if len(sources) > 1:
+        text = f"-{sources[0]} can not be used in association with -{sources[1]}."
+        raise NotHere(f"poolbook history: {text}", f"Error: {text}\n")
     since = arguments.last("since")
     if since is not None and arguments.has("forwards", "nobackwards"):
         raise UsageError("poolbook history: -since stops a backwards scan: omit -forwards")
@@ -49,6 +58,11 @@ def parse_arguments(argv: Sequence[str]) -> HistoryQuery:
         selection = selection._replace(constraints=(*selection.constraints, form.where))
     layout = custom_layout(arguments) if form is None else form.layout
     return HistoryQuery(arguments, selection, _stop_condition(arguments), limit, scan, layout, ads_form(arguments))
+
+
+def _sources(arguments: Arguments) -> list[str]:
+    names = (option.name for option in arguments.options)
+    return list(dict.fromkeys(name for name in names if name in ("schedd", "startd", "epochs")))
 
 
 def _stop_condition(arguments: Arguments) -> Expression | None:
@@ -118,12 +132,12 @@ def ads_of_file(option: str, name: str, form: str | None, missing: str) -> list[
     from ...domain.classad import ClassAdSyntaxError
 
     try:
-        return list(_ads(text, _form_of(text) if form == "auto" else form))
+        return list(_ads(text, form_of(text) if form == "auto" else form))
     except (ClassAdSyntaxError, ValueError, RecursionError) as error:
         raise UsageError(f"{option} {name}: {error}") from None
 
 
-def _form_of(text: str) -> str:
+def form_of(text: str) -> str:
     begin = text.lstrip()[:200]
     if begin.startswith("<"):
         return "xml"
@@ -137,13 +151,11 @@ def _ads(text: str, form: str) -> Iterator[ClassAd]:
 
     if form == "long":
         yield from (ClassAd.from_old(block) for block in _BETWEEN_ADS.sub("\n", text).split("\n\n") if block.strip())
-    elif form == "new":
-        yield from (ClassAd.from_new(block) for block in re.findall(r"^\[.*?^\]|^\[[^\n]*\]$", text, re.M | re.S))
     else:
-        from ..condor_files.ad_objects import split_json, split_xml
+        from ..condor_files.ad_objects import FORMS
 
-        for cut_ad in (split_json if form == "json" else split_xml)(text):
-            if cut_ad.wrong:
-                raise ValueError(cut_ad.wrong)
-            if cut_ad.ad:
-                yield ClassAd.from_old(cut_ad.ad)
+        for piece in FORMS[form](text):
+            if piece.wrong:
+                raise ValueError(piece.wrong)
+            if piece.ad:
+                yield ClassAd.from_old(piece.ad)

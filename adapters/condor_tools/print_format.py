@@ -34,7 +34,7 @@ _FLAG_WORDS = frozenset({"AUTO", "NOPREFIX", "NOSUFFIX", "TRUNCATE", "LEFT", "RI
 _SEPARATORS = {
     "RECORDPREFIX": "before_row", "RECORDSUFFIX": "after_row", "FIELDPREFIX": "before", "FIELDSUFFIX": "after",
 }  # fmt: skip
-_MISSING_SIGNS = " ?*.-_#0"  #: characters that can stand for a missing value
+_MISSING_SIGNS = " ?*.-_#0"  #: characters that can represent a missing value
 
 
 class Format(NamedTuple):

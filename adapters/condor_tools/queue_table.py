@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,7 +32,7 @@ from .options import Arguments, UsageError, command_table, last_number, parse, w
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
-    from .analyze import AnalyzedSlots, RejectionAnalysis
+    from .analyze import AnalyzedSlots, AutoclusterOf, Judge
     from .autocluster_table import Signing
     from .print_format import Format
 
@@ -50,7 +50,6 @@ WHOLE_AD_FORMS = ("long", "json", "jsonl", "xml")
 
 ANALYSES = ("better-analyze", "better-analyse", "analyze", "analyse")
 EMPTY_TABLES = {
-    "jobset": "JOBSETID NAME OWNER COMPLETE REMOVED    IDLE RUNNING    HELD",
     "grid": " ID      OWNER          STATUS     GRID->MANAGER    HOST       GRID_JOB_ID",
 }
 """Options for kinds of jobs that Poolbook does not have, and the headings of their tables."""
@@ -181,7 +180,7 @@ def _states(arguments: Arguments) -> list[str]:
 def _view(arguments: Arguments, states: list[str], is_batched: bool) -> str:
     if chosen_view := arguments.last_name("totals", "io"):
         return chosen_view
-    if arguments.has(*ANALYSES):
+    if arguments.has(*ANALYSES, "reverse-analyze"):
         return "analysis"
     if arguments.has("hold-codes"):
         return "hold-codes"
@@ -203,30 +202,26 @@ def render(
     query: QueueQuery,
     display: CellContext,
     census: Census | None = None,
-    judge: Callable[[int, int], RejectionAnalysis] | None = None,
+    judge: Judge | None = None,
     signing: Signing | None = None,
     slots: AnalyzedSlots | None = None,
+    autocluster_of: AutoclusterOf | None = None,
 ) -> Iterator[str]:
     """Yield the command's output.
 
     :param ads: the jobs in the queue: all of them, unless a census is given
     :param census: the user's and all jobs by status, if known without the ads
-    :param judge: for the view ``analysis``: returns the log's record of a job, given its cluster and proc
+    :param judge: for the view ``analysis``: returns the log's record of a job
     :param signing: for -autocluster: returns a job's significant attributes for the negotiator
-    :param slots: for -better-analyze:summary: the pool's slots
+    :param slots: for the view ``analysis``: the pool's slots; ``autocluster_of``: the jobs like a job
     """
-    if query.view == "analysis" and slots is not None:
-        from . import analyze
-
-        table = analyze.slot_match_lines if "reverse" in query.analysis else analyze.job_group_lines
-        yield from (*title(display, is_timed=False), *table(_select(ads, query, display), slots, display))
-        return
     if query.view == "analysis":
-        from .analyze import analysis
+        from .analyze import analysis_lines
 
-        for ad in _select(ads, query, display):
-            yield from title(display, is_timed=False)
-            yield from analysis(ad, judge, display)
+        assert slots is not None and autocluster_of is not None
+        yield from title(display, is_timed=False)
+        jobs = _select(ads, query, display)
+        yield from analysis_lines(jobs, query.analysis, slots, judge, autocluster_of, display)
         return
     if query.arguments.has(*EMPTY_TABLES):
         ads = ()

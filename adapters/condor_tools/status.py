@@ -40,6 +40,14 @@ class StatusQuery(NamedTuple):
         return VIEWS[self.view].kind
 
     @property
+    def reads_absent(self) -> bool:
+        """Return True if a constraint refers to Absent: only such queries get absent ads, as from HTCondor's
+        collector."""
+        from ...domain.classad.value_evidence import names_in
+
+        return any(name == "absent" for constraint in self.constraints for _, name in names_in(constraint))
+
+    @property
     def warning(self) -> str:
         has_both = self.arguments.has("totals") and self.arguments.has("compact")
         return "Warning: ignoring -compact option because -total option is also set\n" if has_both else ""
@@ -91,12 +99,15 @@ def _appended_columns(arguments: Arguments, is_compact: bool) -> tuple[Column, .
 
 
 def _selected_view(arguments: Arguments) -> str:
-    """Return the view. -run shows the jobs of the queue, unless -slots or -claimed is also given."""
+    """Return the view. -run shows the jobs of the queue, unless -slots or -claimed is also given; -gpus with -startd
+    shows the machines with GPUs."""
     view_names = [option.name for option in arguments.all_given(*VIEWS)]
     if "run" in view_names and ("slots" in view_names or "claimed" in view_names):
         view_names = ["claimed"]
     if "run" in view_names and "schedd" in view_names:
         view_names = ["run"]
+    if {"gpus", "startd"} <= set(view_names):
+        view_names = ["startd-gpus", *(name for name in view_names if name not in ("gpus", "startd"))]
     chosen_views = [name for at, name in enumerate(view_names) if name not in view_names[:at] and name != "slots"]
     if len(chosen_views) > 1:
         raise UsageError(f"poolbook status: -{chosen_views[0]} and -{chosen_views[1]} are different tables: choose one")

@@ -197,7 +197,8 @@ MACHINES = StatusTotals(_MACHINES, short_platform, _machine, _show_machine)
 TOTALS = {
     **dict.fromkeys(("slots", "avail", "absent", "offline", "java", "vm"), SLOTS),
     **dict.fromkeys(("gpus", "state"), ACTIVITIES),
-    "claimed": CLAIMS, "server": SERVERS, "startd": MACHINES, "schedd": QUEUES, "submitters": USERS,
+    "claimed": CLAIMS, "server": SERVERS, "schedd": QUEUES, "submitters": USERS,
+    **dict.fromkeys(("startd", "startd-gpus"), MACHINES),
 }  # fmt: skip
 """The totals below each table."""
 

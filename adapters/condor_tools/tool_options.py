@@ -23,7 +23,7 @@ class ToolEnded(Exception):
 class Tool(NamedTuple):
     """A tool's syntax, from its file in ``tools/``.
 
-    The texts contain Python escapes; ``{option}`` stands for the invalid argument, ``{usage}`` for the tool's help,
+    The texts contain Python escapes; ``{option}`` is the invalid argument, ``{usage}`` the tool's help,
     ``{needs}`` for the second column of the option's row. The options follow the texts, in rows as in ``commands/``."""
 
     name: str

@@ -1,4 +1,4 @@
-"""The port for datagrams between roles, and its implementation for roles that run in one process.
+"""The port for datagrams between roles.
 
 A datagram may be lost, delayed, duplicated or reordered: the outboxes in the roles' logs make up for it. A peer is
 named after its role: ``manager``, ``access-point/NAME`` or ``execution-point/NAME``.
@@ -84,38 +84,3 @@ class Inbox:
                 self._is_closed = True
                 self._waiting = []
                 os.close(self._descriptor)
-
-
-class LocalCarriers:
-    """Makes the carriers of roles that run in this process, and connects them."""
-
-    def __init__(self) -> None:
-        self._inboxes: dict[str, Inbox] = {}
-
-    def carrier(self, name: str) -> Carrier:
-        """Return the carrier of the role called `name`. If the role restarted, it takes the place of its
-        predecessor."""
-        self._inboxes[name] = Inbox()
-        return _LocalCarrier(name, self._inboxes[name], self._inboxes)
-
-
-class _LocalCarrier:
-    def __init__(self, name: str, inbox: Inbox, inboxes: dict[str, Inbox]) -> None:
-        self._name, self._inbox, self._inboxes = name, inbox, inboxes
-        self._is_closed = False
-
-    def send(self, peer: str, data: bytes) -> None:
-        check_size(data)
-        inbox = self._inboxes.get(peer)
-        if inbox is not None and not self._is_closed:
-            inbox.put(self._name, data)
-
-    def receive(self) -> list[tuple[str, bytes]]:
-        return self._inbox.take()
-
-    def fileno(self) -> int:
-        return self._inbox.fileno()
-
-    def close(self) -> None:
-        self._is_closed = True
-        self._inbox.close()

@@ -7,20 +7,20 @@ Any datagram may be lost or arrive twice: the receiver asks again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 from msgspec import Struct
 
-from ...domain.events import Event, JobActivated
-from ...domain.peers.sent_forms import FORMS, TOPIC_OF, encoded
+from ...domain.events import JobActivated, Sent
+from ...domain.events.base import TOPIC_OF
+from ...domain.peers.sent_forms import FORMS, encoded
 from ...domain.ports.log import EventStore
 from ...domain.ports.stimuli import Follow, OutboxEntry
-from ...domain.state.peers import Outbox, role_of
+from ...domain.state.peers import Outbox, outbox_of, role_of
 from ...domain.state.state import LogState
 from ..stores.codec import CODEC
 from .carrier import LARGEST
-from .file_access import FileAccess
 
 PART = LARGEST - 10_000  #: bytes of a page in one datagram
 PAGE = 4_000_000  #: bytes of entries after which a page ends
@@ -35,7 +35,7 @@ class Hint(Struct, frozen=True, tag=True):
 
 class Read(Struct, frozen=True, tag=True):
     """A request for the entries after ``after``. ``number`` is repeated in the answer; ``part`` counts from 0. ``log``
-    and ``sent`` are the reader's log, and the last entry of its own outbox for the receiver."""
+    and ``sent`` are the reader's log, and the last entry in its outbox for the receiver."""
 
     number: int
     after: int
@@ -54,9 +54,24 @@ class Page(Struct, frozen=True, tag=True):
     check: int  #: identifies the page: all parts of one page have the same
 
 
-Datagram = Hint | Read | Page
+class Message(Struct, frozen=True, tag=True):
+    """A small message from one manager to another, outside the outboxes: it is in no log, and may be lost."""
+
+    data: bytes
+
+
+Datagram = Hint | Read | Page | Message
 ENCODE = msgspec.msgpack.Encoder().encode
 DECODE = msgspec.msgpack.Decoder(Datagram).decode
+
+
+class FileAccess(Struct, frozen=True):
+    """How an execution point accesses the files of some runs at their access point. The keys are in no log."""
+
+    urls: tuple[str, ...]  #: the base URLs, to try in order
+    ca: str  #: the certificates (PEM) that certify their hosts
+    keys: dict[str, tuple[str, str]]  #: by the run's key: its name at the access point, and its transfer key
+    datagram_key: str  #: authorizes the execution point to exchange datagrams there: see ``second_path``
 
 
 class _Entry(Struct, frozen=True):
@@ -111,36 +126,42 @@ UNPACK = msgspec.msgpack.Decoder(PageContents).decode
 
 def read_page(log: EventStore, state: LogState, peer: str, after: int) -> PageContents:
     """Return the page of the outbox for ``peer`` that begins after an entry."""
-    outbox = state.peers.outboxes.get(peer, Outbox())
-    last = len(outbox.positions)
-    after = min(after, last)
-    base = after, _digest(log, outbox, after)
-    followed = state.peers.followed.get(peer)
-    entries = tuple(_entries(log, state, peer, outbox, after, 0 if followed is None else followed.number))
-    return PageContents(log.id, state.epoch, base, last, entries)
+    name = outbox_of(peer)
+    outbox = state.peers.outboxes.get(name, Outbox())
+    after = min(after, outbox.version)
+    digest, sent = outbox.digest, iter(list[Sent]())
+    if after < outbox.version:
+        sent = _sent_from(log, outbox, name, max(after, 1))
+        digest = next(sent).digest if after else ""
+    return PageContents(log.id, state.epoch, (after, digest), outbox.version, tuple(_entries(log, state, peer, sent)))
 
 
-def _event_at(log: EventStore, position: int) -> Event:
-    ((_, event),) = log.read(position - 1, 1)
-    return event
+def _sent_from(log: EventStore, outbox: Outbox, name: str, version: int) -> Iterator[Sent]:
+    """Yield the entries of an outbox, beginning with an entry. Entries at unknown positions are found by reading
+    the log; a store would have to read the whole stream of the peer to begin in its middle."""
+    first_known = outbox.version - len(outbox.last) + 1
+    for _, event in log.read(outbox.position_before(version) - 1) if version < first_known else ():
+        if isinstance(event, Sent) and event.peer == name and event.version >= version:
+            if event.version == first_known:
+                break
+            yield event
+    for position in outbox.last[max(0, version - first_known) :]:
+        ((_, event),) = log.read(position - 1, 1)
+        assert isinstance(event, Sent), "an entry is at the position that the outbox has"
+        yield event
 
 
-def _digest(log: EventStore, outbox: Outbox, version: int) -> str:
-    if version == len(outbox.positions):
-        return outbox.digest
-    return _event_at(log, outbox.positions[version - 1]).digest if version else ""  # type: ignore[attr-defined]
-
-
-def _entries(log: EventStore, state: LogState, peer: str, outbox: Outbox, after: int, number: int) -> Iterator[_Entry]:
+def _entries(log: EventStore, state: LogState, peer: str, outbox: Iterable[Sent]) -> Iterator[_Entry]:
     (role,) = state.roles
     forms, size = FORMS[role, role_of(peer)], 0
-    for version, position in enumerate(outbox.positions[after:], after + 1):
-        sent = _event_at(log, position)
-        positions: tuple[int, ...] = sent.positions  # type: ignore[attr-defined]
-        between = dict(log.read(positions[0] - 1, positions[-1] - positions[0] + 1))
-        sent_forms = [forms[type(between[each])](between[each], number) for each in positions]
+    followed = state.peers.followed.get(peer)
+    number = 0 if followed is None else followed.number
+    for sent in outbox:
+        first, last = sent.positions[0], sent.positions[-1]
+        between = dict(log.read(first - 1, last - first + 1))
+        sent_forms = [forms[type(between[each])](between[each], number) for each in sent.positions]
         events = tuple(encoded(form) for form in sent_forms if form is not None)
-        yield _Entry(version, sent.digest, positions, events)  # type: ignore[attr-defined]
+        yield _Entry(sent.version, sent.digest, sent.positions, events)
         size += sum(len(fields) for _, fields in events)
         if size >= PAGE:
             return

@@ -26,69 +26,29 @@ from attrs import define, field
 from ...domain.events import ClaimRequested, Event, JobActivated, Sent, SlotEvent
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, LogError
+from ...domain.startd.absent_ads import lifetime
 from ...domain.startd.leases import lease_of_claim, lease_time
 from ...domain.startd.startd_settings import duration
 from ...domain.state.agenda import Agenda
-from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
+from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, Outbox, outbox_of, peer_of_slot, role_of
 from ...domain.state.records import Machine, Slot
 from ...domain.state.state import State
 from ...domain.units import SECOND
 from .carrier import Carrier
-from .datagrams import DECODE, ENCODE, PACK, PART, UNPACK, Hint, Page, PageContents, Read, read_page
-from .file_access import FileAccess
+from .datagrams import DECODE, ENCODE, PACK, PART, UNPACK, FileAccess, Hint, Message, Page, Read, read_page
+from .link import FIRST_RETRY, Link, Reading
 
-FIRST_RETRY, LAST_RETRY = SECOND // 2, 5 * SECOND  #: a read is repeated after the first, then twice as long ...
+LAST_RETRY: Final = 5 * SECOND  #: the longest time after which a read is repeated
 _RENEWALS: Final = 8  #: how often a lease is renewed while it lasts
-SIGN_OF_LIFE: Final = 20 * SECOND  #: how often a role hints to its manager, and reads outboxes without a hint
+SIGN_OF_LIFE: Final = 20 * SECOND  #: how often a role hints to its managers, and reads outboxes without a hint
 UNANSWERED: Final = 30 * SECOND
 """How long an access point waits for an answer to a claim request if the execution point is silent; HTCondor's default
 for connecting to a startd that does not answer is 20 s."""
 AFTER_DEADLINE: Final = SECOND
 """How long after the deadline of its job, which the supervisor holds, a claim ends: as in HTCondor, the job ends
 first. It is shorter than `margin`."""
-LIFETIME: Final = 900 * SECOND  #: HTCondor's default of CLASSAD_LIFETIME, which is not supported yet
 _MOST_ASKED: Final = 100  #: the requests of which a late answer is still accepted
 _LARGEST_PAGES: Final = 64_000_000  #: bytes of pages that are collected before they are decided
-
-
-@define
-class _Reading:
-    """A page that a peer was asked for."""
-
-    after: int
-    retry: int = 0  #: when it is asked for again
-    pause: int = FIRST_RETRY
-    asked: dict[int, int] = field(factory=dict)  #: when it was asked for, by the number of the request
-    parts: dict[int, bytes] = field(factory=dict)
-    check: int = 0  #: of the page that the parts belong to
-    as_of: int = 0  #: the earliest time at which a request was sent that one of the parts answers
-
-
-@define
-class _Link:
-    """A peer. ``asked`` is when the last complete page was requested, ``answered`` when this role last answered with
-    one, ``heard`` when the peer last sent something."""
-
-    heard: int
-    asked: int = 0
-    answered: int = 0
-    heard_again: int = 0
-    """When an execution point with disconnected jobs first asked again; 0: not yet. The jobs reconnect when its outbox
-    has been read to the end since then, because it may report that they do not run any more."""
-    renewal: tuple[str, int, str, int] | None = None
-    """A complete page that renews leases once it is in the log: the peer's log, its last entry and that entry's digest,
-    and when it was asked for."""
-    is_renewed: bool = False  #: whether a renewal has not been passed on yet
-    was_renewed: bool = False  #: whether this role has recorded a renewal since it started
-    latest: Hint | None = None  #: the last hint at entries that were not read yet
-    log: str = ""  #: the log that the peer used last, if known
-    is_read: bool = False  #: whether its outbox was read to the end since this role started
-    read_at: int = 0  #: when the outbox was last read to its end
-    reading: _Reading | None = None
-    collected: list[PageContents] = field(factory=list)
-    size: int = 0
-    files: dict[str, FileAccess] = field(factory=dict)
-    """The access to the files of the runs that the last pages start, by the runs' keys."""
 
 
 @define(eq=False)
@@ -109,7 +69,11 @@ class Links:
     """Returns the access to the files of a peer's runs, which the page that starts them carries."""
     learn_path: Callable[[str, FileAccess], None] = lambda peer, access: None
     """Receives the access to an access point from its pages."""
-    _links: dict[str, _Link] = field(factory=dict)
+    managers: Callable[[], Iterable[str]] = lambda: (MANAGER,)
+    """Returns the managers that this role has joined; a role of the own pool may have several."""
+    on_message: Callable[[str, bytes], Iterable[s.Stimulus]] = lambda peer, data: ()
+    """Returns the stimuli that result from another manager's message."""
+    _links: dict[str, Link] = field(factory=dict)
     _numbers: int = 0
     _pages: dict[str, tuple[int, bytes]] = field(factory=dict)
     """The last page sent to each peer in several parts: where it begins, and its contents."""
@@ -118,14 +82,13 @@ class Links:
     _claimed: dict[str, dict[str, None]] = field(factory=dict)  #: the names of the claimed slots, by peer
     _claimed_with: dict[str, str] = field(factory=dict)  #: the peer, by the name of the claimed slot
     _requests: dict[str, list[str]] = field(factory=dict)  #: the claims that were requested, by peer
+    _known_managers: set[str] = field(factory=set)  #: the managers with which there is a link
     _signed_at: int = 0
     _has_begun: bool = False
 
     def __attrs_post_init__(self) -> None:
-        known = {*self.state().peers.followed, *self.state().peers.outboxes}
-        if role_of(self.name) != MANAGER:
-            known.add(MANAGER)
-        for peer in sorted(known):
+        known = {*self.state().peers.followed, *self.state().peers.outboxes, MANAGER, *self.managers()}
+        for peer in sorted(known - {self.name}):
             self._link(peer)
         # A late answer to a request of an earlier process, or of an earlier log, has another number.
         self._numbers = crc32(f"{self.log.id} {self.state().epoch}".encode()) << 32
@@ -141,19 +104,20 @@ class Links:
         for peer in self._changed & self._links.keys():
             self._agenda.schedule(peer, self._due(peer, self._links[peer]))
         self._changed.clear()
-        first, sign = self._agenda.next_due(), self._signed_at + SIGN_OF_LIFE
+        first, sign = self._agenda.next_due(), self._signed_at + self._sign_interval()
         return sign if first is None else min(first, sign)
 
-    def _due(self, peer: str, link: _Link) -> int:
+    def _due(self, peer: str, link: Link) -> int:
         read, lease_event = self._next_ask(peer, link), self._next_lease_event(peer, link)
         if link.is_renewed:
             return 0
-        return read if lease_event is None else min(read, lease_event)
+        due = read if lease_event is None else min(read, lease_event)
+        return due if link.hint_again is None else min(due, link.hint_again)
 
-    def _next_ask(self, peer: str, link: _Link) -> int:
+    def _next_ask(self, peer: str, link: Link) -> int:
         return self._next_read(peer, link) if link.reading is None else link.reading.retry
 
-    def _next_read(self, peer: str, link: _Link) -> int:
+    def _next_read(self, peer: str, link: Link) -> int:
         if self._has_new_log(peer, link):
             return max((self._over_at(link, lease) for _, lease in self._leases(peer)), default=0)
         if link.latest is not None or not link.is_read or link.heard_again > link.read_at:
@@ -176,9 +140,15 @@ class Links:
                 if isinstance(event, ClaimRequested):
                     self._requests.setdefault(peer_of_slot(event.slot), []).append(event.claim)
         self._changed |= grown.keys()
-        for peer in grown:
-            self._link(peer)
-            self._send_hint(peer)
+        for outbox in grown:
+            for peer in self._readers(outbox):
+                link = self._link(peer)
+                self._send_hint(peer)
+                if outbox != MANAGER:  # managers receive a hint at each sign of life
+                    link.expect_read(self.clock())
+
+    def _readers(self, outbox: str) -> tuple[str, ...]:
+        return (*sorted(self._known_managers),) if outbox == MANAGER else (outbox,)
 
     def _note_claim(self, name: str) -> None:
         """Note with which peer this role has a claim on a slot, and that the claim may have changed."""
@@ -198,13 +168,24 @@ class Links:
         self._changed |= {before, peer}
 
     def _send_hint(self, peer: str) -> None:
-        outbox = self.state().peers.outboxes.get(peer)
-        self._send(peer, Hint(self.log.id, 0 if outbox is None else len(outbox.positions)))
+        self._send(peer, Hint(self.log.id, self._sent_to(peer)))
 
-    def _send(self, peer: str, datagram: Hint | Read | Page) -> None:
+    def _sent_to(self, peer: str) -> int:
+        """Return the version of the last entry in a peer's outbox."""
+        return self.state().peers.outboxes.get(outbox_of(peer), Outbox()).version
+
+    def other_managers(self) -> list[str]:
+        """Return the other managers that this manager has joined, or that have joined it."""
+        return sorted(self._known_managers.union(self.managers()) - {self.name})
+
+    def tell(self, manager: str, data: bytes) -> None:
+        """Send a message to another manager. It may be lost."""
+        self._send(manager, Message(data))
+
+    def _send(self, peer: str, datagram: Hint | Read | Page | Message) -> None:
         self.carrier.send(peer, ENCODE(datagram))
 
-    def _ask(self, peer: str, link: _Link, now: int) -> None:
+    def _ask(self, peer: str, link: Link, now: int) -> None:
         """Ask for the next page, or again for the missing parts of the current one. Each request from the beginning has
         a number, since a late answer to an earlier one renews leases only as of that request."""
         reading = link.reading
@@ -213,7 +194,7 @@ class Links:
             after = 0 if followed is None or self._has_new_log(peer, link) else followed.version
             if link.collected and link.collected[-1].entries:
                 after = link.collected[-1].entries[-1].version
-            reading = link.reading = _Reading(after, pause=FIRST_RETRY // 2)
+            reading = link.reading = Reading(after, pause=FIRST_RETRY // 2)
         lease = self._shortest_lease(peer)
         longest = LAST_RETRY if lease is None else min(LAST_RETRY, lease // (2 * _RENEWALS))
         reading.pause = min(reading.pause * 2, longest)
@@ -224,9 +205,7 @@ class Links:
             if len(reading.asked) > _MOST_ASKED:
                 del reading.asked[min(reading.asked)]
         missing = next(part for part in range(len(reading.parts) + 1) if part not in reading.parts)
-        outbox = self.state().peers.outboxes.get(peer)
-        sent = 0 if outbox is None else len(outbox.positions)
-        self._send(peer, Read(max(reading.asked), reading.after, missing, self.log.id, sent))
+        self._send(peer, Read(max(reading.asked), reading.after, missing, self.log.id, self._sent_to(peer)))
 
     # Receiving
 
@@ -257,6 +236,9 @@ class Links:
                     link.read_at = now  # there is nothing to read
             elif isinstance(datagram, Read):
                 self._answer(peer, link, datagram)
+            elif isinstance(datagram, Message):
+                if role_of(self.name) == role_of(peer) == MANAGER:
+                    stimuli += self.on_message(peer, datagram.data)
             else:
                 stimuli += self._take_part(peer, link, datagram)
         now = self.clock()
@@ -265,19 +247,24 @@ class Links:
             link = self._links[peer]
             stimuli += self._renewed(peer, link)
             stimuli += self._lease_events(peer, link, now)
+            if link.hint_again is not None and link.hint_again <= now:
+                self._send_hint(peer)
+                link.expect_read(now, 2 * link.hint_pause)
             if self._next_ask(peer, link) <= now:
                 self._ask(peer, link, now)
-        if self._signed_at + SIGN_OF_LIFE <= now:
+        if self._signed_at + self._sign_interval() <= now:
             self._signed_at = now
-            if MANAGER in self._links:
-                self._send_hint(MANAGER)
+            for manager in self.other_managers():
+                self._link(manager)
+                self._send_hint(manager)
         return stimuli
 
     def _begin(self) -> Iterator[s.Stimulus]:
         """Begin with a hint to all peers. Return the stimuli after a restart: the running jobs of an access point are
         disconnected until their execution points read its outbox."""
-        for peer in self.state().peers.outboxes:
-            self._send_hint(peer)
+        for outbox in self.state().peers.outboxes:
+            for peer in self._readers(outbox):
+                self._send_hint(peer)
         for peer in self._links:
             slots = [slot for slot, _ in self._leases(peer) if slot.activation is not None]
             if role_of(self.name) == ACCESS_POINT and slots:
@@ -285,19 +272,22 @@ class Links:
                 names = tuple(slot.name for slot in slots)
                 yield s.ExecutionPointSilent(self.new_id("lease"), names, until, "writer")
 
-    def _link(self, peer: str) -> _Link:
+    def _link(self, peer: str) -> Link:
         link = self._links.get(peer)
         if link is None:
             now = self.clock()
-            link = self._links[peer] = _Link(now, asked=now, answered=now)
+            link = self._links[peer] = Link(now, asked=now, answered=now)
+            if role_of(peer) == MANAGER:
+                self._known_managers.add(peer)
             self._changed.add(peer)
         return link
 
-    def _answer(self, peer: str, link: _Link, read: Read) -> None:
+    def _answer(self, peer: str, link: Link, read: Read) -> None:
         """Send a part of a page. A complete page renews the leases of this role's claims at the peer."""
         followed, link.log = self.state().peers.followed.get(peer), read.log
         if followed is not None and (read.log != followed.log or read.sent < followed.version):
             return
+        link.hint_again = None
         kept = self._pages.get(peer)
         if read.part and kept is not None and kept[0] == read.after:
             data = kept[1]
@@ -318,7 +308,7 @@ class Links:
         if read.part >= parts - 1:
             self._pages.pop(peer, None)
 
-    def _take_part(self, peer: str, link: _Link, page: Page) -> Iterator[s.Stimulus]:
+    def _take_part(self, peer: str, link: Link, page: Page) -> Iterator[s.Stimulus]:
         reading = link.reading
         if reading is None or page.number not in reading.asked:
             return
@@ -355,7 +345,7 @@ class Links:
         else:
             link.is_read = False
 
-    def _follow(self, peer: str, link: _Link, asked: int, is_complete: bool) -> Iterator[s.Stimulus]:
+    def _follow(self, peer: str, link: Link, asked: int, is_complete: bool) -> Iterator[s.Stimulus]:
         """Return the stimulus that decides the collected pages. A complete page renews the leases of the peer's
         claims."""
         pages, link.collected, link.size = link.collected, [], 0
@@ -380,7 +370,7 @@ class Links:
 
     # Leases
 
-    def _asked(self, peer: str, link: _Link) -> int:
+    def _asked(self, peer: str, link: Link) -> int:
         """Return when the last complete page that is in the log was asked for."""
         followed = self.state().peers.followed.get(peer)
         if link.renewal is not None and followed is not None:
@@ -389,16 +379,23 @@ class Links:
                 link.asked, link.renewal, link.is_renewed, link.was_renewed = asked, None, True, True
         return link.asked
 
-    def _has_new_log(self, peer: str, link: _Link) -> bool:
+    def _has_new_log(self, peer: str, link: Link) -> bool:
         """Return True if a peer uses another log than the one that was read from it."""
         followed = self.state().peers.followed.get(peer)
         return followed is not None and link.log not in ("", followed.log)
 
-    def _over_at(self, link: _Link, lease: int) -> int:
+    def _over_at(self, link: Link, lease: int) -> int:
         """Return when this role's lease of a claim is over."""
         if role_of(self.name) == ACCESS_POINT:
             return link.answered + lease + margin(lease)
         return link.asked + lease + AFTER_DEADLINE
+
+    def _sign_interval(self) -> int:
+        """Return how often this role hints to its manager. The lifetime of ads may be set to a few UPDATE_INTERVALs."""
+        machine = next(iter(self.state().machines.values()), None)
+        if role_of(self.name) != EXECUTION_POINT or machine is None:
+            return SIGN_OF_LIFE
+        return max(SECOND, min(SIGN_OF_LIFE, duration(self.state(), machine, "UPDATE_INTERVAL")))
 
     def _alive_interval(self) -> int:
         machine = next(iter(self.state().machines.values()), None)
@@ -415,7 +412,7 @@ class Links:
             return None
         return min((lease for _, lease in self._leases(peer) if lease), default=None)
 
-    def _lease_times(self, peer: str, link: _Link) -> Iterator[tuple[Slot, int, bool]]:
+    def _lease_times(self, peer: str, link: Link) -> Iterator[tuple[Slot, int, bool]]:
         """Yield each claimed slot with its next instant: when the peer counts as silent, or when the lease is over,
         which is given as True."""
         is_holder, asked = role_of(self.name) == ACCESS_POINT, self._asked(peer, link)
@@ -431,14 +428,14 @@ class Links:
             elif slot.claim is not None and slot.state == "Claimed":
                 yield slot, self._over_at(link, lease), True
 
-    def _next_lease_event(self, peer: str, link: _Link) -> int | None:
+    def _next_lease_event(self, peer: str, link: Link) -> int | None:
         instants = [at for _, at, _ in self._lease_times(peer, link)]
         instants += [at for _, at in self._requests_to(peer, link)]
         if (expires := self._expires_at(peer, link)) is not None:
             instants.append(expires)
         return min(instants, default=None)
 
-    def _requests_to(self, peer: str, link: _Link) -> list[tuple[str, int]]:
+    def _requests_to(self, peer: str, link: Link) -> list[tuple[str, int]]:
         """Return the claim requests that a peer has not answered, each with the instant at which it is withdrawn."""
         lead, waiting = self.clock() - self.log_time(), self.state().claim_requests
         claims = [claim for claim in self._requests.pop(peer, ()) if claim in waiting]
@@ -446,12 +443,12 @@ class Links:
             self._requests[peer] = claims
         return [(claim, max(link.answered, waiting[claim].at + lead) + UNANSWERED) for claim in claims]
 
-    def _expires_at(self, peer: str, link: _Link) -> int | None:
+    def _expires_at(self, peer: str, link: Link) -> int | None:
         """Return when the slots of an execution point that stays silent are not matched any more."""
         machine = self._machine(peer)
-        if machine is None or machine.expired:
+        if machine is None or machine.gone:
             return None
-        return link.heard + LIFETIME
+        return link.heard + lifetime(self.state(), machine)
 
     def _machine(self, peer: str) -> Machine | None:
         """Return the machine of an execution point, if this role is the manager."""
@@ -459,7 +456,7 @@ class Links:
             return None
         return self.state().machines.get(peer.partition("/")[2])
 
-    def _lease_events(self, peer: str, link: _Link, now: int) -> Iterator[s.Stimulus]:
+    def _lease_events(self, peer: str, link: Link, now: int) -> Iterator[s.Stimulus]:
         if (expires := self._expires_at(peer, link)) is not None and expires <= now:
             yield s.ExecutionPointExpired(self.new_id("lease"), peer.partition("/")[2])
         unanswered = tuple(claim for claim, at in self._requests_to(peer, link) if at <= now)
@@ -490,7 +487,7 @@ class Links:
         runs = ((slot.name, slot.activation) for slot, _ in self._leases(peer))
         return tuple(slot for slot, run in runs if run is not None and run.key in disconnected)
 
-    def _renewed(self, peer: str, link: _Link) -> Iterator[s.Stimulus]:
+    def _renewed(self, peer: str, link: Link) -> Iterator[s.Stimulus]:
         """After a renewal, renew the deadlines of a holder's jobs. Return the stimuli that say that the holder, or the
         execution point of disconnected jobs, is not silent any more."""
         asked = self._asked(peer, link)

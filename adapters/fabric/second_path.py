@@ -21,8 +21,7 @@ from msgspec.structs import replace
 from ..security.private_files import PrivateFileError, read_private, write_private
 from .carrier import LARGEST, Carrier, Inbox
 from .datagrams import DECODE as DECODE_DATAGRAM
-from .datagrams import Page
-from .file_access import FileAccess
+from .datagrams import FileAccess, Page
 
 if TYPE_CHECKING:
     from ..machine.execution.supervisor.remote_files import RemoteAccessPoint
@@ -99,7 +98,7 @@ class AccessPointPaths(_TwoPaths):
             unsent.put(data)
 
     def exchange(self, peer: str, datagrams: list[bytes]) -> list[bytes]:
-        """Receive datagrams of a peer, and return those that wait for it. Any thread may call this."""
+        """Receive datagrams of a peer, and return the datagrams that wait for it. Any thread may call this."""
         _, unsent = self._unsent.get(peer, (0.0, Unsent()))
         self._unsent[peer] = monotonic(), unsent
         for data in datagrams:

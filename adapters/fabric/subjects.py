@@ -1,7 +1,8 @@
 """The NATS subjects of datagrams, and who may send to whom.
 
 The subject of a datagram is ``to.ROLE.NAME.from.ROLE.NAME``, so that the broker can compare both names with a user's
-permissions. In a name, dots and special characters are escaped; the name of the manager, which has none, is ``%``.
+permissions. In a name, dots and special characters are escaped; the name of the broker's own manager, which has none,
+is ``%``. Only that manager may send to another manager (``manager/NAME``), which may send only to it.
 """
 
 from __future__ import annotations
@@ -10,20 +11,22 @@ from urllib.parse import quote, unquote
 
 _LONGEST_NAME = 400
 """Characters of an escaped name: a NATS server accepts lines of 4 kB, and a role sends its token in one of them."""
+_MANAGER = "manager.%"
 _RECEIVERS = {
-    "manager": ("*",),
-    "access-point": ("manager", "execution-point"),
-    "execution-point": ("manager", "access-point"),
+    "manager": ("*.*",),
+    "access-point": (_MANAGER, "execution-point.*"),
+    "execution-point": (_MANAGER, "access-point.*"),
 }
-"""Role -> the roles that it may send to."""
+"""Role -> the patterns of the roles that it may send to."""
 
 
 def check_peer(peer: str) -> None:
     """Raise `ValueError` if `peer` is not the name of a peer."""
     role, slash, name = peer.partition("/")
-    is_valid = not slash if role == "manager" else name.isprintable() and 0 < len(_escaped(name)) <= _LONGEST_NAME
+    is_valid = peer == "manager" or (slash and name.isprintable() and 0 < len(_escaped(name)) <= _LONGEST_NAME)
     if role not in _RECEIVERS or not is_valid:
-        raise ValueError(f"{peer[:80]!r} is not a peer; use manager, access-point/NAME or execution-point/NAME")
+        forms = "manager, manager/NAME, access-point/NAME or execution-point/NAME"
+        raise ValueError(f"{peer[:80]!r} is not a peer; use {forms}")
 
 
 def subject(receiver: str, sender: str) -> str:
@@ -38,8 +41,9 @@ def subjects_to(receiver: str) -> str:
 
 def subjects_from(sender: str) -> list[str]:
     """Return the patterns of all subjects on which a peer may send."""
-    source = _tokens(sender)
-    return [f"to.{role}.*.from.{source}" for role in _RECEIVERS[sender.partition("/")[0]]]
+    source, role = _tokens(sender), sender.partition("/")[0]
+    receivers = (_MANAGER,) if sender.startswith("manager/") else _RECEIVERS[role]
+    return [f"to.{receiver}.from.{source}" for receiver in receivers]
 
 
 def sender_of(subject: str) -> str:

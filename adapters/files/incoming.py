@@ -220,8 +220,8 @@ class IncomingOutputs:
             meter.count_failed(TransferError(failure["end"], failure["errno"], failure["words"], failure["code"]))
 
     def _received(self, meter: UsageMeter) -> Iterator[tuple[Entry, File]]:
-        """Yield the received entries, with the modes of their sources. Count those that were placed before this process
-        started."""
+        """Yield the received entries, with the modes of their sources. Count the ones that an earlier process
+        placed."""
         for index, entry in enumerate(self.layout.entries):
             path = f"{self._content['home']}/received/{index}"
             try:

@@ -22,6 +22,7 @@ from attrs import asdict
 
 from ..machine.execution.activation import LaunchRequest
 from ..machine.execution.supervisor.copying import File
+from ..machine.execution.supervisor.dataflow import NEWER, NOT_NEEDED, are_outputs_newer
 from ..machine.execution.supervisor.file_pieces import DIRECTORY, FILE, Entry, Layout, describe
 from ..machine.execution.supervisor.launch import Order
 from ..machine.execution.supervisor.rights import acting_as, ids_of_account
@@ -139,10 +140,12 @@ def _list_files(order: Order, part: str) -> Listing:
     files: Iterable[File] = ()
     if part == "kept":
         files = _kept_files(order)
-    elif (error := _iwd_error(order["iwd"])) is None:
-        files = list_inputs(order, failures)
-    else:
+    elif (error := _iwd_error(order["iwd"])) is not None:
         failures.count_failed(error)
+    elif are_outputs_newer(order):
+        failures.count_failed(TransferError(SENDING, NOT_NEEDED, NEWER))
+    else:
+        files = list_inputs(order, failures)
     entries: list[Entry] = []
     for file in files:
         try:
@@ -200,7 +203,7 @@ class Offers:
             self._remover.submit(offer.withdraw if offer else Note(self._notes / activation).remove_incoming)
 
     def retain(self, activations: Iterable[str]) -> None:
-        """Withdraw all activations except these, also those of an earlier process."""
+        """Withdraw all activations except these, also an earlier process's."""
         known_names = {path.name for path in self._notes.iterdir()} | self._offers.keys()
         self.withdraw(known_names - set(activations))
 

@@ -12,11 +12,19 @@ from typing import Any
 
 from attrs import evolve
 
-from .device_structure import format_uuid, new_structure, parse_structure
-from .devices import Cuda, Device, cores_per_unit
-from .nvml import GpuError, Handle, Nvml, load_nvml
+from .devices import (
+    Cuda,
+    Device,
+    OpenLibrary,
+    ProgressReport,
+    cores_per_unit,
+    format_uuid,
+    new_structure,
+    open_reported,
+    parse_structure,
+)
+from .nvml import GpuError, Handle, Nvml, describe, load_nvml
 from .options import DiscoveryOptions
-from .report import OpenLibrary, ProgressReport, open_reported
 
 _DRIVER_LIBRARY, _RUNTIME_LIBRARY = "libcuda.so", "libcudart.so"
 NO_CUDA_LIBRARY = f"# Unable to load a CUDA library ({_DRIVER_LIBRARY} or {_RUNTIME_LIBRARY}).\n"
@@ -52,17 +60,13 @@ def load_nvidia(
     if nvml is not None and isinstance(cuda, DriverCuda):
         cuda.nvidia_driver = nvml.ask("SystemGetDriverVersion") or ""
     has_cuda = driver is not None or (cuda is not None and cuda.device_count > 0)
-    if nvml is not None and not has_cuda and not options.cudart:
-        return _cuda_by_nvml(nvml, environment, report), nvml
-    return cuda, nvml
-
-
-def _cuda_by_nvml(nvml: Nvml, environment: Mapping[str, str], report: ProgressReport) -> CudaByNvml | None:
+    if nvml is None or has_cuda or options.cudart:
+        return cuda, nvml
     try:
-        return CudaByNvml(nvml, environment.get("CUDA_VISIBLE_DEVICES"))
+        return CudaByNvml(nvml, environment.get("CUDA_VISIBLE_DEVICES")), nvml
     except GpuError as error:
         report.error(f"Warning: NVML cannot list the GPUs: {error}\n")
-        return None
+        return None, nvml
 
 
 def _int(call: Callable[..., int], *arguments: Any) -> int | None:
@@ -162,14 +166,11 @@ class CudaByNvml:
         driver, version = nvml.ask("SystemGetDriverVersion") or "", nvml.ask("SystemGetCudaDriverVersion")
         devices = []
         for gpu in self._gpus:
-            name, pci = nvml.ask("DeviceGetName", gpu) or "", nvml.ask("DeviceGetPciInfo", gpu)
-            clock, ecc = nvml.ask("DeviceGetMaxClockInfo", gpu, 0), nvml.ask("DeviceGetEccMode", gpu)
-            cores, capability = nvml.ask("DeviceGetNumGpuCores", gpu), nvml.ask("DeviceGetCudaComputeCapability", gpu)
-            devices.append(Device(
-                nvml.uuid(gpu).removeprefix("GPU-"), name, pci.busIdLegacy if pci else "", _usable_memory(nvml, gpu),
-                tuple(capability) if capability else None,
-                cores // cores_per_unit(tuple(capability)) if cores and capability else None,
-                clock * 1000 if clock else None, bool(ecc and ecc[0]), driver, version,
+            device, cores = describe(nvml, gpu), nvml.ask("DeviceGetNumGpuCores", gpu)
+            units = cores // cores_per_unit(device.capability) if cores and device.capability else None
+            devices.append(evolve(
+                device, uuid=device.uuid.removeprefix("GPU-"), memory=_usable_memory(nvml, gpu), multiprocessors=units,
+                ecc=bool(device.ecc), driver=driver, driver_version=version,
             ))  # fmt: skip
         return devices
 

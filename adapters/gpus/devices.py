@@ -1,12 +1,51 @@
-"""A machine's GPUs as their libraries describe them."""
+"""A machine's GPUs as their libraries describe them, and the progress messages of condor_gpu_discovery (HTCondor's
+print_error.cpp)."""
 
 from __future__ import annotations
 
-from typing import Final, Protocol
+import struct
+from collections.abc import Callable
+from ctypes import Array, c_char, create_string_buffer
+from typing import Any, Final, Protocol, TextIO
 
 from attrs import frozen
 
-from .report import ProgressReport
+OpenLibrary = Callable[[str], Any]
+"""Opens a shared library by its name. Raises `OSError` if it is not installed."""
+
+
+@frozen
+class ProgressReport:
+    """Prints messages as -verbose and -diagnostic select; in the output of -config, they are comments."""
+
+    out: TextIO
+    err: TextIO
+    is_verbose: bool = False
+    is_diagnostic: bool = False
+    is_config: bool = False
+
+    def error(self, text: str) -> None:
+        self._print(text, self.out if self.is_config else self.err)
+
+    def verbose(self, text: str) -> None:
+        if self.is_verbose:
+            self._print(text, self.out)
+
+    def diagnose(self, text: str) -> None:
+        if self.is_diagnostic:
+            self._print(text, self.out)
+
+    def _print(self, text: str, stream: TextIO) -> None:
+        stream.write(f"#{text}" if self.is_config else text)
+
+
+def open_reported(name: str, open_library: OpenLibrary, report: ProgressReport) -> Any:
+    """Return a shared library, or None if it is not installed."""
+    try:
+        return open_library(name)
+    except OSError as error:
+        report.diagnose(f"Can't open library '{name}': '{error}'\n")
+        return None
 
 
 @frozen
@@ -29,7 +68,7 @@ class Device:
 
 
 class Cuda(Protocol):
-    """The GPUs that CUDA programs can use: those of the CUDA library (``cuda``), or simulated ones."""
+    """The GPUs that CUDA programs can use: as the CUDA library lists them (``cuda``), or simulated."""
 
     device_count: int
 
@@ -58,3 +97,31 @@ def gpu_id(uuid: str, is_short: bool = False) -> str:
         return uuid
     id = uuid if "GPU-" in uuid else f"GPU-{uuid}"
     return id[:_SHORT_LENGTH] if is_short else id
+
+
+# The structure in which the runtimes of CUDA and HIP describe a device: cudaDeviceProp and hipDeviceProp_t
+
+NAME_TO_WARP, CLOCK_TO_UNITS, ECC_TO_ADDRESSING = "256s16s16xQ12xi", "i8x2i20xi", "4i8xi"
+"""The members that are read, at the offsets 0, 348 and 580."""
+
+
+def new_structure() -> Array[c_char]:
+    """Return an empty structure; it has more bytes than any version of the runtimes fills."""
+    return create_string_buffer(8192)
+
+
+def parse_structure(structure: Array[c_char]) -> tuple[Device, bytes]:
+    """Return the device, without a UUID, and the bytes of its UUID."""
+    name, uuid, memory, warp_size = struct.unpack_from(NAME_TO_WARP, structure)
+    clock_khz, major, minor, multiprocessors = struct.unpack_from(CLOCK_TO_UNITS, structure, 348)
+    ecc, bus, slot, domain, unified_addressing = struct.unpack_from(ECC_TO_ADDRESSING, structure, 580)
+    return Device(
+        "", name.partition(b"\0")[0].decode(errors="replace"),
+        f"{domain:04X}:{bus:02X}:{slot:02X}.0" if bus or slot else "", memory, (major, minor), multiprocessors,
+        clock_khz, bool(ecc), unified_addressing=unified_addressing, warp_size=warp_size,
+    ), uuid  # fmt: skip
+
+
+def format_uuid(uuid: bytes) -> str:
+    digits = uuid.hex()
+    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))

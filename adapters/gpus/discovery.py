@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 from attrs import define, evolve, field, frozen
 
 from .cuda import load_nvidia
-from .devices import Cuda, Device, cores_per_unit, gpu_id
+from .devices import Cuda, Device, OpenLibrary, ProgressReport, cores_per_unit, gpu_id
 from .nvml import GpuError, Nvml, list_devices, list_instances
 from .options import DiscoveryOptions, device_names
-from .report import OpenLibrary, ProgressReport
 from .simulated import SimulatedCuda, SimulatedNvml
 
 if TYPE_CHECKING:
@@ -229,7 +228,8 @@ def _list_devices(libraries: _Libraries, options: DiscoveryOptions, report: Prog
     elif libraries.is_cuda_required:
         problem = "Failed to enumerate GPU devices"
         raise DiscoveryFailed(problem, f"# {problem}, aborting.\n")
-    report.diagnose_error(f"diag: got properties for {len(libraries.devices)} devices before hip\n")
+    if report.is_diagnostic:
+        report.error(f"diag: got properties for {len(libraries.devices)} devices before hip\n")
     if libraries.hip is not None and (options.hip or not libraries.devices):
         libraries.devices += libraries.hip.devices(options.hip_guid_model, report)
 
@@ -348,52 +348,42 @@ def _properties(libraries: _Libraries, selected: _Selected, options: DiscoveryOp
 
 def device_properties(device: Device, extra: bool) -> Properties:
     """Return a device's properties, as -properties and -extra print them."""
-    properties: Properties = {}
+    version, capability = device.driver_version, device.capability
     texts = {
         "DeviceUuid": device.uuid,
         "DeviceName": device.name,
         "DevicePciBusId": device.pci_id,
         "NvidiaDriver": device.driver,
+        "AmdDriverVersion": _amd_version(version) if device.rocm and version else "",
     }
-    properties |= {name: f'"{text}"' for name, text in texts.items() if text}
-    if device.capability is not None:
-        properties["Capability"] = "{}.{}".format(*device.capability)
-    if device.ecc is not None:
-        properties["ECCEnabled"] = str(device.ecc).lower()
-    if device.memory is not None:
-        properties["GlobalMemoryMb"] = f"{device.memory / _MIB:.0f}"
-    if device.unified_addressing is not None:
-        properties["xNACK"] = str(device.unified_addressing)
-    if device.warp_size is not None:
-        properties["WarpSize"] = str(device.warp_size)
-    properties |= _version_properties(device)
+    numbers: dict[str, object] = {
+        "Capability": None if capability is None else "{}.{}".format(*capability),
+        "ECCEnabled": None if device.ecc is None else str(device.ecc).lower(),
+        "GlobalMemoryMb": None if device.memory is None else f"{device.memory / _MIB:.0f}",
+        "xNACK": device.unified_addressing,
+        "WarpSize": device.warp_size,
+        "Rocm": device.rocm or None,
+    }
+    if not device.rocm and version is not None:
+        numbers |= {"DriverVersion": f"{version // 1000}.{version % 100}", "MaxSupportedVersion": version}
     if extra:
-        properties |= _extra_properties(device)
-    return properties
+        numbers |= {
+            "ClockMhz": None if device.clock_khz is None else _megahertz(device.clock_khz),
+            "ComputeUnits": device.multiprocessors or None,
+            "CoresPerCU": None if capability is None or device.rocm else cores_per_unit(capability),
+        }
+    properties = {name: f'"{text}"' for name, text in texts.items() if text}
+    return properties | {name: str(value) for name, value in numbers.items() if value is not None}
 
 
-def _version_properties(device: Device) -> Properties:
-    version = device.driver_version
-    if not device.rocm:
-        if version is None:
-            return {}
-        return {"DriverVersion": f"{version // 1000}.{version % 100}", "MaxSupportedVersion": str(version)}
-    properties = {"Rocm": str(device.rocm)}
-    if version:
-        major, rest = divmod(version, 10_000_000)
-        properties["AmdDriverVersion"] = '"{}.{}.{}"'.format(major, *divmod(rest, 100_000))
-    return properties
+def _amd_version(version: int) -> str:
+    major, rest = divmod(version, 10_000_000)
+    return "{}.{}.{}".format(major, *divmod(rest, 100_000))
 
 
-def _extra_properties(device: Device) -> Properties:
-    properties: Properties = {}
-    if device.clock_khz is not None:
-        properties["ClockMhz"] = f"{c_float(device.clock_khz * c_float(1e-3).value).value:.2f}"
-    if device.multiprocessors:
-        properties["ComputeUnits"] = str(device.multiprocessors)
-    if device.capability is not None and not device.rocm:
-        properties["CoresPerCU"] = str(cores_per_unit(device.capability))
-    return properties
+def _megahertz(clock_khz: int) -> str:
+    """Return the rate that HTCondor calculates with the precision of C's float."""
+    return f"{c_float(clock_khz * c_float(1e-3).value).value:.2f}"
 
 
 def _common_properties(devices: Sequence[Properties], options: DiscoveryOptions) -> Properties:

@@ -8,10 +8,19 @@ from typing import Any, Final
 
 from attrs import evolve
 
-from .device_structure import format_uuid, new_structure, parse_structure
-from .devices import Device
+from .devices import (
+    CLOCK_TO_UNITS,
+    ECC_TO_ADDRESSING,
+    NAME_TO_WARP,
+    Device,
+    OpenLibrary,
+    ProgressReport,
+    format_uuid,
+    new_structure,
+    open_reported,
+    parse_structure,
+)
 from .options import DiscoveryOptions
-from .report import OpenLibrary, ProgressReport, open_reported
 
 _LIBRARIES: Final = (("libamdhip64.so.7", 7), ("libamdhip64.so.6", 6), ("libamdhip64.so", 0))
 _VERSIONS_PER_MAJOR: Final = 10_000_000
@@ -115,7 +124,7 @@ class SimulatedHip:
 
     def hipGetDevicePropertiesR0600(self, structure: Array[c_char], index: int) -> int:
         name, uuid = b"AMD Instinct MI300A", bytes([ord("1") + index & 0xFF]) * _UUID_LENGTH
-        struct.pack_into("256s16s16xQ12xi", structure, 0, name, uuid, 131072 << 20, 64)
-        struct.pack_into("i8x2i20xi", structure, 348, 2_100_000, 9, 4, 228)
-        struct.pack_into("4i8xi", structure, 580, 1, 2, 0, index, 1)
+        struct.pack_into(NAME_TO_WARP, structure, 0, name, uuid, 131072 << 20, 64)
+        struct.pack_into(CLOCK_TO_UNITS, structure, 348, 2_100_000, 9, 4, 228)
+        struct.pack_into(ECC_TO_ADDRESSING, structure, 580, 1, 2, 0, index, 1)
         return _SUCCESS

@@ -14,11 +14,10 @@ from typing import Final, TextIO
 from attrs import define
 
 from .cuda import load_nvidia
-from .devices import gpu_id
+from .devices import ProgressReport, gpu_id
 from .discovery import VISIBLE_DEVICES
 from .nvml import GPU_LOST, GpuError, Handle, Nvml
 from .options import DiscoveryOptions
-from .report import ProgressReport
 from .utilization import REPORT_INTERVAL, MonitorFailed, UsageMeter, start_meters, usage_ad
 
 RESET_REQUIRED: Final = 16  #: NVML's error for a GPU that works again only after a reset

@@ -9,8 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from attrs import frozen
 
-from .devices import Device
-from .report import OpenLibrary, ProgressReport, open_reported
+from .devices import Device, OpenLibrary, ProgressReport, open_reported
 
 NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, GPU_LOST = 3, 4, 6, 13, 15
 """Error numbers of NVML. A lost GPU fell off the bus, or does not answer."""
@@ -98,8 +97,7 @@ class Nvml:
             try:
                 yield self.call("DeviceGetMigDeviceHandleByIndex", gpu, index)
             except GpuError as error:
-                if report is not None:
-                    _report_failure("nvmlDeviceGetMigDeviceHandleByIndex", error, report)
+                _report_failure("nvmlDeviceGetMigDeviceHandleByIndex", error, report)
 
     def max_instances(self, gpu: Handle) -> int | None:
         """Return the greatest possible number of MIG instances; None if the GPU does not support MIG."""
@@ -149,12 +147,12 @@ def list_devices(nvml: Nvml, report: ProgressReport) -> list[Device]:
     """Return the MIG instances, sorted by UUID, and then the GPUs without MIG. Raise `GpuError` if NVML fails."""
     devices = []
     for uuid, instance in sorted({nvml.uuid(instance): instance for instance in nvml.instances()}.items()):
-        devices.append(_describe(nvml, uuid, instance, report))
+        devices.append(describe(nvml, instance, report))
         report.diagnose(f"# nvml_getBasicProps() for MIG {uuid} returns 0\n")
     for gpu in nvml.gpus():
         if nvml.max_instances(gpu) == 0:
-            devices.append(_describe(nvml, uuid := nvml.uuid(gpu), gpu, report))
-            report.diagnose(f"# nvml_getBasicProps() for {uuid} returns 0\n")
+            devices.append(describe(nvml, gpu, report))
+            report.diagnose(f"# nvml_getBasicProps() for {devices[-1].uuid} returns 0\n")
     return devices
 
 
@@ -168,7 +166,9 @@ def list_instances(nvml: Nvml, report: ProgressReport) -> dict[str, list[str]]:
     return dict(sorted(instances.items()))
 
 
-def _describe(nvml: Nvml, uuid: str, device: Handle, report: ProgressReport) -> Device:
+def describe(nvml: Nvml, device: Handle, report: ProgressReport | None = None) -> Device:
+    """Return what NVML reports about a GPU or MIG instance. Raise `GpuError` if it has no UUID."""
+
     def ask(function: str, *arguments: int) -> Any:
         try:
             return nvml.call(function.removesuffix("_v3"), device, *arguments)
@@ -182,14 +182,15 @@ def _describe(nvml: Nvml, uuid: str, device: Handle, report: ProgressReport) -> 
     capability, clock = ask("DeviceGetCudaComputeCapability"), ask("DeviceGetMaxClockInfo", _GRAPHICS_CLOCK)
     attributes, ecc = ask("DeviceGetAttributes"), ask("DeviceGetEccMode")
     return Device(
-        uuid, name, pci.busIdLegacy if pci else "", memory.total if memory else None,
+        nvml.uuid(device), name, pci.busIdLegacy if pci else "", memory.total if memory else None,
         tuple(capability) if capability else None, attributes.multiprocessorCount if attributes else None,
         None if clock is None else clock * 1000, bool(ecc[0]) if ecc else None,
     )  # fmt: skip
 
 
-def _report_failure(function: str, error: GpuError, report: ProgressReport) -> None:
-    report.diagnose(f"# {function}() failed with {error.code} ({error})\n")
+def _report_failure(function: str, error: GpuError, report: ProgressReport | None) -> None:
+    if report is not None:
+        report.diagnose(f"# {function}() failed with {error.code} ({error})\n")
 
 
 _WITHOUT_PACKAGE: Final = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctypes import byref, c_int, c_size_t, c_uint, c_uint64, c_void_p, create_string_buffer, sizeof
 from typing import Any, Final
 
-from .report import OpenLibrary, ProgressReport, open_reported
+from .devices import OpenLibrary, ProgressReport, open_reported
 
 _LIBRARY: Final = "libOpenCL.so"
 _SUCCESS, _DEVICE_NOT_FOUND, _NO_PLATFORM = 0, -1, -1001
@@ -95,21 +95,16 @@ class OpenCl:
 
     def properties(self, index: int, extra: bool) -> dict[str, str]:
         """Return the properties of a device, as -properties and -extra print them."""
-        device, properties = self._devices[index], {}
-        name = self._text(self._library.clGetDeviceInfo, device, _DEVICE_NAME)
-        if name is not None:
-            properties["DeviceName"] = f'"{name}"'
-        memory = self._number(device, _MEMORY)
-        if memory is not None:
-            properties["GlobalMemoryMb"] = f"{memory / (1 << 20):.0f}"
-        ecc = self._number(device, _ECC)
-        if ecc is not None:
-            properties["ECCEnabled"] = str(bool(ecc)).lower()
-        version = self._text(self._library.clGetDeviceInfo, device, _DEVICE_VERSION)
-        if version is not None:
-            properties["OpenCLVersion"] = version[version.find(" ") + 1 :].partition(" ")[0]
-        for attribute, fact in (("ComputeUnits", _COMPUTE_UNITS), ("ClockMhz", _CLOCK_MHZ)) if extra else ():
-            number = self._number(device, fact)
-            if number is not None:
-                properties[attribute] = str(number)
-        return properties
+        device, get = self._devices[index], self._library.clGetDeviceInfo
+        name, version = self._text(get, device, _DEVICE_NAME), self._text(get, device, _DEVICE_VERSION)
+        memory, ecc = self._number(device, _MEMORY), self._number(device, _ECC)
+        units, clock_mhz = (self._number(device, fact) if extra else None for fact in (_COMPUTE_UNITS, _CLOCK_MHZ))
+        values: dict[str, object] = {
+            "DeviceName": None if name is None else f'"{name}"',
+            "GlobalMemoryMb": None if memory is None else f"{memory / (1 << 20):.0f}",
+            "ECCEnabled": None if ecc is None else str(bool(ecc)).lower(),
+            "OpenCLVersion": None if version is None else version[version.find(" ") + 1 :].partition(" ")[0],
+            "ComputeUnits": units,
+            "ClockMhz": clock_mhz,
+        }
+        return {attribute: str(value) for attribute, value in values.items() if value is not None}

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from .devices import Device
-from .nvml import NOT_FOUND, NOT_SUPPORTED, Handle, Nvml
-from .report import ProgressReport
+from .devices import Device, ProgressReport
+from .nvml import FUNCTION_NOT_FOUND, NOT_FOUND, NOT_SUPPORTED, GpuError, Handle, Nvml
 
 _FIRST_VERSION_WITH_MIG, _FIRST_VERSION_WITH_MIG_UUIDS = 10000, 11040
 
@@ -97,86 +97,70 @@ class SimulatedNvml(Nvml):
     """NVML with simulated GPUs. It does not find MIG instances by their UUIDs."""
 
     def __init__(self, models: list[int]) -> None:
-        has_new_models = any(model > _LAST_MODEL_WITHOUT_NVML for model in models)
-        super().__init__(_SimulatedModule([MODELS[model] for model in models]), has_new_models)
+        super().__init__(None, lists_instances=any(model > _LAST_MODEL_WITHOUT_NVML for model in models))
+        self._models = [MODELS[model] for model in models]
 
     def find(self, uuid: str) -> Handle:
         return self.call("DeviceGetHandleByUUID", uuid)
 
+    def call(self, function: str, *arguments: Any, **options: Any) -> Any:
+        if function == "DeviceGetCount":
+            return len(self._models)
+        if function == "DeviceGetHandleByIndex":
+            return _Handle(*arguments)
+        if function == "DeviceGetHandleByUUID":
+            (uuid,) = arguments
+            if not re.match("[0-9a-f]{2}2233", uuid):
+                raise GpuError(*_NOT_FOUND)
+            return _Handle(int(uuid[1], 16))
+        if function == "DeviceGetMigDeviceHandleByIndex":
+            gpu, index = arguments
+            return _Handle(gpu.gpu, index)
+        if function not in _ANSWERS:
+            raise GpuError(FUNCTION_NOT_FOUND, "Function Not Found")
+        device = arguments[0]
+        return _ANSWERS[function](self._models[device.gpu], device)
 
-class _NvmlError(Exception):
-    def __init__(self, value: int) -> None:
-        super().__init__(_ERROR_TEXTS[value])
-        self.value = value
+
+_NOT_FOUND: Final = NOT_FOUND, "A query to find an object was unsuccessful"
+_NOT_SUPPORTED: Final = NOT_SUPPORTED, "The requested operation is not available on target device"
 
 
-_ERROR_TEXTS: Final = {
-    NOT_SUPPORTED: "The requested operation is not available on target device",
-    NOT_FOUND: "A query to find an object was unsuccessful",
+def _name(model: _Model, device: _Handle) -> str:
+    if device.instance is not None:
+        raise GpuError(*_NOT_FOUND)
+    return model.name
+
+
+def _full_uuid(model: _Model, device: _Handle) -> str:
+    if device.instance is None:
+        return f"GPU-{_uuid(device.gpu)}"
+    if model.driver_version >= _FIRST_VERSION_WITH_MIG_UUIDS:
+        return f"MIG-{_uuid(device.gpu, device.instance)}"
+    return f"MIG-GPU-{_uuid(device.gpu)}/{device.instance}/0"
+
+
+def _memory(model: _Model, device: _Handle) -> SimpleNamespace:
+    instance = device.instance
+    return SimpleNamespace(total=model.memory if instance is None else model.instances_mb[instance] << 20)
+
+
+def _instance_count(model: _Model, device: _Handle) -> int:
+    if model.driver_version < _FIRST_VERSION_WITH_MIG:
+        raise GpuError(*_NOT_SUPPORTED)
+    return len(model.instances_mb)
+
+
+_ANSWERS: Final[dict[str, Callable[[_Model, _Handle], Any]]] = {
+    "DeviceGetEccMode": lambda model, device: (int(model.ecc), int(model.ecc)),
+    "DeviceGetFanSpeed": lambda model, device: 9 + device.number,
+    "DeviceGetMaxClockInfo": lambda model, device: model.clock_mhz,
+    "DeviceGetMaxMigDeviceCount": _instance_count,
+    "DeviceGetMemoryInfo": _memory,
+    "DeviceGetName": _name,
+    "DeviceGetPowerUsage": lambda model, device: 29 + device.number,
+    "DeviceGetTemperature": lambda model, device: 89 + device.number,
+    "DeviceGetTotalEccErrors": lambda model, device: 0,
+    "DeviceGetUUID": _full_uuid,
 }
-
-
-class _SimulatedModule:
-    """The functions of the module ``pynvml`` that HTCondor simulates."""
-
-    NVMLError = _NvmlError
-
-    def __init__(self, models: list[_Model]) -> None:
-        self._models = models
-
-    def nvmlDeviceGetCount(self) -> int:
-        return len(self._models)
-
-    def nvmlDeviceGetHandleByIndex(self, index: int) -> _Handle:
-        return _Handle(index)
-
-    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> _Handle:
-        first_digits = re.match("[0-9a-f]{2}2233", uuid)
-        if first_digits is None:
-            raise _NvmlError(NOT_FOUND)
-        return _Handle(int(uuid[1], 16))
-
-    def nvmlDeviceGetMaxMigDeviceCount(self, device: _Handle) -> int:
-        model = self._models[device.gpu]
-        if model.driver_version < _FIRST_VERSION_WITH_MIG:
-            raise _NvmlError(NOT_SUPPORTED)
-        return len(model.instances_mb)
-
-    def nvmlDeviceGetMigDeviceHandleByIndex(self, device: _Handle, index: int) -> _Handle:
-        return _Handle(device.gpu, index)
-
-    def nvmlDeviceGetUUID(self, device: _Handle) -> str:
-        if device.instance is None:
-            return f"GPU-{_uuid(device.gpu)}"
-        if self._models[device.gpu].driver_version >= _FIRST_VERSION_WITH_MIG_UUIDS:
-            return f"MIG-{_uuid(device.gpu, device.instance)}"
-        return f"MIG-GPU-{_uuid(device.gpu)}/{device.instance}/0"
-
-    def nvmlDeviceGetName(self, device: _Handle) -> str:
-        if device.instance is not None:
-            raise _NvmlError(NOT_FOUND)
-        return self._models[device.gpu].name
-
-    def nvmlDeviceGetMemoryInfo(self, device: _Handle) -> SimpleNamespace:
-        model = self._models[device.gpu]
-        instance = device.instance
-        return SimpleNamespace(total=model.memory if instance is None else model.instances_mb[instance] << 20)
-
-    def nvmlDeviceGetMaxClockInfo(self, device: _Handle, clock: int) -> int:
-        return self._models[device.gpu].clock_mhz
-
-    def nvmlDeviceGetEccMode(self, device: _Handle) -> tuple[int, int]:
-        ecc = int(self._models[device.gpu].ecc)
-        return ecc, ecc
-
-    def nvmlDeviceGetFanSpeed(self, device: _Handle) -> int:
-        return 9 + device.number
-
-    def nvmlDeviceGetPowerUsage(self, device: _Handle) -> int:
-        return 29 + device.number
-
-    def nvmlDeviceGetTemperature(self, device: _Handle, sensor: int) -> int:
-        return 89 + device.number
-
-    def nvmlDeviceGetTotalEccErrors(self, device: _Handle, kind: int, counter: int) -> int:
-        return 0
+"""The functions about a device that HTCondor simulates."""

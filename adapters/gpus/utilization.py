@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple, TextIO
 
 from .cuda import NO_CUDA_LIBRARY
-from .devices import Cuda, gpu_id
+from .devices import Cuda, ProgressReport, gpu_id
 from .nvml import NO_PERMISSION, GpuError, Handle, Nvml
-from .report import ProgressReport
 
 REPORT_INTERVAL: Final = 10  #: seconds between reports
 _SAMPLES_PER_SECOND: Final = 6  #: the greatest rate at which NVML takes samples

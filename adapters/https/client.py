@@ -20,6 +20,7 @@ from .messages import LARGEST_SKEW_S, PORT, Challenge, ErrorReply, PoolInfo, clo
 
 TIMEOUT_S: Final = 15
 LARGEST_REPLY: Final = 1 << 20
+UNREACHABLE: Final = "unreachable"  #: the code of the error of a manager that does not answer
 _JOIN_AGAIN: Final = "if the pool has a new authority, join again with a token"
 
 Reply = TypeVar("Reply", bound=Struct)
@@ -108,7 +109,8 @@ def exchange(
         response = connection.getresponse()
         data = response.read(largest + 1)
     except (OSError, http.client.HTTPException) as error:
-        unreachable = ManagerError(f"{base} does not answer: {error or type(error).__name__}; {_fix(error, distrust)}")
+        message = f"{base} does not answer: {error or type(error).__name__}; {_fix(error, distrust)}"
+        unreachable = ManagerError(message, code=UNREACHABLE)
         connection_error = f"CEDAR:6001:Failed to connect to <{parts.netloc}>"
         unreachable.tool = f"Error: communication error\n{connection_error}\n{unreachable}"
         raise unreachable from None

@@ -22,6 +22,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from ..condor_tools.options import UsageError
+from ..runtime.command_codec import LEVELS as COMMAND_LEVELS
+from ..runtime.command_codec import MACHINE_COMMANDS
 from ..runtime.pool_client import PATIENCE, ServerConnection
 from ..runtime.requests import RequestRefused
 from ..security.authorization import Verdict, is_authorized
@@ -38,15 +40,11 @@ from .token_requests import METHODS, TokenCommand, call_authority
 SENDER: Final = "Poolbook-Sender"  #: the header with the `Sender`, as JSON
 LARGEST_SUBMISSION: Final = 64 << 20  #: bytes of a request that may contain jobs
 _MOST_QUERIES: Final = 4  #: queries that run at the same time; others wait
-_WRITE: Final = (
-    "Continue", "Edit", "Hold", "Release", "ReleaseSpooled", "Remove", "RemoveNow", "ReserveCluster", "Reschedule",
-    "RunNow", "Submit", "Suspend", "Vacate",
-)  # fmt: skip
 LEVELS: Final[Mapping[str, str]] = {
     "Query": "READ",
-    **dict.fromkeys((*_WRITE, *SPOOL_KINDS), "WRITE"),
+    **{kind: level for kind, level in COMMAND_LEVELS.items() if kind not in MACHINE_COMMANDS},
+    **dict.fromkeys(SPOOL_KINDS, "WRITE"),
     **dict.fromkeys(METHODS, "ALLOW"),  # a client without a token may request one; `ClientTokens` limits the others
-    **dict.fromkeys(("DeleteSubmitter", "ResetUsage", "SetSubmitter"), "ADMINISTRATOR"),
 }
 """The kinds of requests that are accepted from other machines, with the authorization level that each needs."""
 
@@ -68,9 +66,11 @@ class RoleCommands:
 
     async def answer(self, request: Request, sender: Sender) -> Response:
         """Raise `Rejected` if the sender may not do that."""
-        largest = LARGEST_SUBMISSION if sender.name and self._spool is not None else LARGEST_BODY
-        body = await read_body(request, largest)
+        body = await read_body(request, self._largest_body(sender))
         return await run_in_threadpool(self._answer, bytes(body), sender)
+
+    def _largest_body(self, sender: Sender) -> int:
+        return LARGEST_SUBMISSION if sender.name and self._spool is not None else LARGEST_BODY
 
     async def answer_forwarded(self, request: Request) -> Response:
         """Answer a request that the manager has forwarded."""
@@ -144,6 +144,7 @@ class RoleCommands:
         try:
             query = msgspec.convert({name: command[name] for name in command if name != "kind"}, Query)
             check_query(query)
+            query = self._prepared(query)
         except (msgspec.ValidationError, UsageError) as error:
             raise Rejected(400, "malformed", str(error), sender.identity) from None
         if not self._turns.acquire(timeout=PATIENCE):
@@ -152,6 +153,10 @@ class RoleCommands:
             return json_response(run_query(query, os.path.abspath(self._log), self._user(sender)))
         finally:
             self._turns.release()
+
+    def _prepared(self, query: Query) -> Query:
+        """Return a checked query as it is to run here. Raise `UsageError` if it does not work here."""
+        return query
 
 
 def commands_application(commands: RoleCommands, record: Record) -> Starlette:

@@ -7,10 +7,8 @@ set up again, its old credentials are revoked.
 from __future__ import annotations
 
 import hashlib
-import hmac
-import re
 import time
-from base64 import b32decode, b64decode, urlsafe_b64encode
+from base64 import b32decode, b64decode
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
@@ -22,21 +20,11 @@ from msgspec import Struct
 from ..fabric.credentials import BrokerKeys
 from ..security.pool_security import PoolSecurity
 from ..security.private_files import make_private_folder, read_private, write_private
-from ..security.tokens import Identity, SigningKeyError, TokenRejected, claims_of
-from .messages import LARGEST_SKEW_S, LEVELS, Challenge, JoinReply, MemberProof, clock_message, proof
+from .messages import LARGEST_SKEW_S, LEVELS, ROLE_NAME, JoinReply, MemberProof, clock_message
 from .requests import RateLimit, Rejected
+from .token_checks import TokenChecks
 
-_NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}", re.ASCII)
 _JOINS_PER_MINUTE: Final = 1000  #: roles of an identity that join with a token; renewals need none
-_OF_THIS_POOL: Final = "; use a token that `poolbook token create` has printed for this pool"
-_FIXES: Final = {
-    "expired": "; create another with `poolbook token create`",
-    "age": "; create another with `poolbook token create`",
-    "key": _OF_THIS_POOL,
-    "signature": _OF_THIS_POOL,
-    "issuer": _OF_THIS_POOL,
-    "malformed": _OF_THIS_POOL,
-}
 
 
 class _Member(Struct):
@@ -47,7 +35,7 @@ class _Member(Struct):
     joined: float
 
 
-class Enrolment:
+class Enrolment(TokenChecks):
     """The members of a pool, recorded in a private directory.
 
     :param security: returns the pool's security, by the present configuration
@@ -60,22 +48,13 @@ class Enrolment:
         reply: Callable[[str, str], JoinReply], on_revoked: Callable[[], None],
     ) -> None:  # fmt: skip
         make_private_folder(folder)
-        self._folder, self._security, self._keys, self._fingerprint = folder, security, keys, fingerprint
+        super().__init__(security, fingerprint)
+        self._folder, self._keys = folder, keys
         self._reply, self._on_revoked = reply, on_revoked
         self._joins = RateLimit(_JOINS_PER_MINUTE, _JOINS_PER_MINUTE)
         self._lock = Lock()
         self._revoked_ids: set[str] = set()  #: the tokens whose members' credentials were revoked
         self._revoked_at = 0  #: when they were last revoked
-
-    def prove(self, challenge: Challenge) -> str:
-        """Return the proof that this pool's key signed a token. Raise `Rejected` if the text is not a token's."""
-        try:
-            header, _ = claims_of(f"{challenge.claims}.")
-            signature = hmac.digest(self._security().keys.derived(header["kid"]), challenge.claims.encode(), "sha256")
-        except (TokenRejected, SigningKeyError) as error:
-            raise Rejected(401, "key", f"{error}{_OF_THIS_POOL}") from None
-        token = f"{challenge.claims}.{urlsafe_b64encode(signature).decode().rstrip('=')}"
-        return proof(token, challenge.nonce, self._fingerprint)
 
     def join(self, request: MemberProof, token: str, address: str, host: str) -> JoinReply:
         """Make the sender a member, or renew its credentials. Raise `Rejected`."""
@@ -99,14 +78,6 @@ class Enrolment:
                 raise Rejected(409, "key", str(error), request.peer) from None
             write_private(self._path(request.peer), msgspec.json.encode(member))
         return self._reply(issued, host)
-
-    def identity_of(self, token: str, peer: str = "") -> Identity:
-        """Return the identity of the holder of a token, who sends it as the role `peer`. Raise `Rejected`."""
-        try:
-            return self._security().verify(token, time.time())
-        except TokenRejected as error:
-            subject = " as ".join(filter(None, (str(error.claims.get("sub", "")), peer)))
-            raise Rejected(401, error.code, f"{error}{_FIXES.get(error.code, '')}", subject) from None
 
     def end_revoked(self, now: float) -> None:
         """End the memberships of the roles whose tokens were revoked since the last call: the broker will reject their
@@ -141,7 +112,7 @@ class Enrolment:
         if request.role not in LEVELS:
             message = f"{request.role[:80]!r} is not a role that can join; use {' or '.join(LEVELS)}"
             raise Rejected(400, "role", message)
-        if not _NAME.fullmatch(request.name):
+        if not ROLE_NAME.fullmatch(request.name):
             message = f"{request.name[:80]!r} is not a name for a role; use letters, digits and the characters _ . @ -"
             raise Rejected(400, "name", message)
         skew = request.at - now

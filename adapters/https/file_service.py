@@ -1,11 +1,11 @@
-"""Serve the files of an access point's running jobs to execution points: from this machine, and through the manager's
-relay for those that cannot reach it."""
+"""Serve the files of an access point's running jobs to execution points: from this machine, and through the managers'
+relays for execution points that cannot reach it."""
 
 from __future__ import annotations
 
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -13,13 +13,14 @@ from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.routing import Mount
 
-from ..fabric.file_access import FileAccess
+from ..fabric.datagrams import FileAccess
 from ..files.app import Exchange, files_app
 from ..files.offers import Offers
 from ..files.relay import RelayClient
 from ..machine.execution.activation import LaunchRequest
 from ..machine.host import host_addresses
 from ..security.authority import Authority
+from .membership import MemberFiles
 from .requests import Record, Rejection, address_of
 from .service import Address, HttpsService, ServiceError
 
@@ -31,18 +32,16 @@ class FileService:
 
     :param folder: a private directory
     :param request_of: returns the request that would start a run on this machine, by the run's key; None: it has ended
-    :param manager: the manager's URL
-    :param authority: the file (PEM) of the pool's authority, which certifies the manager
-    :param proof: returns the headers that prove to the manager which access point this is
+    :param managers: the memberships at the managers whose relays are used
     :param exchange: receives datagrams of a peer, and returns those for it
     :param commands: returns what answers the commands that the manager forwards, at the path /commands
     :param record: called, in a thread, with each rejected request
     """
 
     def __init__(
-        self, folder: Path, name: str, request_of: Callable[[str], LaunchRequest | None], manager: str,
-        authority: Path, proof: Callable[[], Mapping[str, str]], exchange: Exchange,
-        commands: Callable[[FileService], Starlette], record: Record,
+        self, folder: Path, name: str, request_of: Callable[[str], LaunchRequest | None],
+        managers: Sequence[MemberFiles], exchange: Exchange, commands: Callable[[FileService], Starlette],
+        record: Record,
     ) -> None:  # fmt: skip
         self._offers = Offers(folder)
         self._request_of = request_of
@@ -59,16 +58,27 @@ class FileService:
             Starlette(routes=[Mount(_PATH, application)]),
             own_authority.certificate_for([*addresses, "127.0.0.1"], time.time()),
         )
-        relay = f"{manager}/v1/relay"
-        context = ssl.create_default_context(cafile=str(authority))
-        relayed = Starlette(routes=[Mount("/commands", commands(self)), Mount("/", application)])
-        self._relay = RelayClient(relayed, relay, name, context, proof)
+        shared = Mount("/", application)
+        relayed = Starlette(routes=[Mount("/commands", commands(self)), shared])
+        of_other_pools = Starlette(
+            routes=[shared]
+        )  # their managers cannot say which of this pool's users sends a command
+        relays = {f"{files.read().url}/v1/relay": files for files in managers}
+        self._relays = [
+            RelayClient(
+                of_other_pools if files.read().flocks else relayed, url, name,
+                ssl.create_default_context(cafile=str(files.authority)), files.proof,
+            )
+            for url, files in relays.items()
+        ]  # fmt: skip
         port = self._service.address.port
         self._urls = (
             *(f"https://{Address(each, port)}{_PATH}" for each in addresses),
-            f"{relay}/to/{quote(name, safe='')}",
+            *(f"{url}/to/{quote(name, safe='')}" for url in relays),
         )
-        self._ca = own_authority.certificate_path.read_text() + authority.read_text()
+        self._ca = "".join(
+            path.read_text() for path in (own_authority.certificate_path, *(files.authority for files in managers))
+        )
 
     def access(self, peer: str, runs: Iterable[str]) -> FileAccess:
         """Return how an execution point accesses the files of these runs."""
@@ -96,7 +106,8 @@ class FileService:
         self._offers.retain(names)
 
     def close(self) -> None:
-        self._relay.close()
+        for relay in self._relays:
+            relay.close()
         self._service.close()
         self._offers.close()
 

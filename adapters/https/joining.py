@@ -21,11 +21,15 @@ from .messages import JoinReply
 _CHECK_S, _LONGEST_PAUSE_S, _RENEW_IF_CUT_S = 10.0, 300.0, 60.0
 
 
-def join(url: str, token: str, role: str, name: str, files: MemberFiles) -> Membership:
+def join(
+    url: str, token: str, role: str, name: str, files: MemberFiles, flocks: bool = False, domain: str = ""
+) -> Membership:
     """Join the pool of the manager at ``url`` and store the membership. The fragment of the URL may be the fingerprint
     of the pool's authority (``#sha256=...``); without it, the manager must prove that it knows the token. A role that
     has joined before keeps its key.
 
+    :param flocks: whether this is another pool than the role's own
+    :param domain: the UID_DOMAIN that the manager must have (empty: any)
     :raises ManagerError: the manager cannot be reached, is not the token's, or rejects the role
     """
     base, _, fragment = url.partition("#")
@@ -33,16 +37,18 @@ def join(url: str, token: str, role: str, name: str, files: MemberFiles) -> Memb
     authority = pool_authority(base, token, fragment)
     if not files.exist():
         key = UserKey.create()
-        return _request_membership(Membership(base, role, name, key.public), key.seed, authority, token, files)
+        member = Membership(base, role, name, key.public, flocks=flocks)
+        return _request_membership(member, key.seed, authority, token, files, domain)
     stored = files.read()
     is_other_pool = files.authority.read_text() != authority and stored.url != base  # a manager may be set up again
     if stored.peer != f"{role}/{name}" or is_other_pool:
         raise ManagerError(
             f"{files.log} is the log of {stored.peer} in the pool {stored.terms.pool}, whose manager is {stored.url}; "
-            f"name another log for this one (-log)"
+            f"name another log for this one (-log), list all managers of one pool, or let an access point -flock"
         )
     seed = Credentials.read(files.credentials).seed
-    return _request_membership(Membership(base, role, name, stored.key), seed, authority, token, files)
+    member = Membership(base, role, name, stored.key, flocks=stored.flocks or flocks)
+    return _request_membership(member, seed, authority, token, files, domain)
 
 
 def renew(files: MemberFiles) -> Membership:
@@ -52,13 +58,18 @@ def renew(files: MemberFiles) -> Membership:
 
 
 def _request_membership(
-    membership: Membership, seed: str, authority: str, token: str, files: MemberFiles
+    membership: Membership, seed: str, authority: str, token: str, files: MemberFiles, domain: str = ""
 ) -> Membership:
     """Send a request to join, with or without a token, and store the reply."""
     request = membership.proof(seed, authority.encode())
     context = ssl.create_default_context(cadata=authority)
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     reply = call(membership.url, "/v1/join", JoinReply, context, request, headers)
+    if domain and reply.uid_domain != domain and not membership.flocks:
+        raise ManagerError(
+            f"{membership.url} is a manager of another pool: its UID_DOMAIN is {reply.uid_domain}, not {domain}; "
+            f"correct the setting, or use -flock to let an access point use both pools"
+        )
     updated = msgspec.structs.replace(membership, reply=reply)
     files.write(updated, seed, authority)
     return updated

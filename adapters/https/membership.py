@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
+from ...domain.state.peers import MANAGER
 from ..security.private_files import make_private_folder, read_private, security_folder, write_private
 from .client import ManagerError
 from .messages import JoinReply, MemberProof
@@ -26,6 +27,7 @@ class Membership(Struct, frozen=True):
     name: str
     key: str  #: the role's public key
     reply: JoinReply | None = None
+    flocks: bool = False  #: whether the pool is another one, to which the access point flocks
 
     @property
     def peer(self) -> str:
@@ -50,10 +52,14 @@ class Membership(Struct, frozen=True):
 class MemberFiles:
     """The files of a role's membership, next to its log."""
 
-    def __init__(self, log: Path) -> None:
-        """:param log: where the names of the files next to the log begin (`LogPaths.base`)"""
+    def __init__(self, log: Path, name: str = "") -> None:
+        """
+        :param log: where the names of the files next to the log begin (`LogPaths.base`)
+        :param name: the name of a further manager; empty: the membership that the role obtained first
+        """
         self.log = log
-        self.folder = security_folder(log)
+        self.manager = f"{MANAGER}/{name}" if name else MANAGER  #: as a peer of the role
+        self.folder = security_folder(log) / "managers" / name if name else security_folder(log)
         self._membership = self.folder / "membership.json"
         self.credentials = self.folder / "role.creds"
         self.authority = self.folder / "pool-ca.pem"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hmac
+import re
 
 import msgspec
 from msgspec import Struct
@@ -12,8 +13,9 @@ PORT = 9618  #: the port of a manager's service, unless another one is named
 LARGEST_BODY = 64 << 10  #: bytes of a request
 LARGEST_SKEW_S = 600  #: the largest difference between the clocks of two machines of a pool
 MEMBER = "Poolbook-Member"  #: the scheme of a `MemberProof`
-LEVELS = {"execution-point": "ADVERTISE_STARTD", "access-point": "ADVERTISE_SCHEDD"}
+LEVELS = {"execution-point": "ADVERTISE_STARTD", "access-point": "ADVERTISE_SCHEDD", "manager": "DAEMON"}
 """The roles that can join, with the authorization level that each needs."""
+ROLE_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,254}", re.ASCII)
 
 
 class PoolInfo(Struct, frozen=True):
@@ -138,6 +140,21 @@ class QueryReply(Struct, frozen=True):
     out: str
     err: str
     code: int
+
+
+class Advertise(Struct, frozen=True, tag_field="kind", tag="Advertise"):
+    """Ads of one type that a pool forwards to a view server, which holds those of the last round.
+
+    HTCondor's collector sends an update for each ad, and an invalidation. Here the last request of a round ends the
+    ads that were in no request of the round.
+    """
+
+    log: str  #: the id of the pool's log
+    pool: str  #: the name of the pool
+    type: str  #: MyType of all ads
+    round: float  #: the sender's clock when the round began
+    ads: list[str]  #: in the form of condor_status -long
+    is_last: bool = True  #: whether this is the last request of the round
 
 
 class AccessPoints(Struct, frozen=True):

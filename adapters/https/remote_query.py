@@ -17,7 +17,7 @@ from .messages import Query, QueryReply
 
 _LARGEST_OUTPUT: Final = 32 << 20  #: bytes that a query may print
 _LONGEST_S: Final = 50  #: seconds that a query may take
-_QUERIES: Final = ("history", "log", "q", "status", "usage", "userprio", "why")
+_QUERIES: Final = ("history", "log", "q", "stats", "status", "usage", "userprio", "why")
 _ZONE: Final = re.compile(r"[A-Za-z<][A-Za-z0-9_+<>-]*(/[A-Za-z0-9_+-]+)*", re.ASCII)
 _TOOL: Final = re.compile(r"poolbook|condor_[a-z_]{1,40}")
 _PROGRAM: Final = "import sys; sys.argv = sys.argv[1:]; from poolbook.adapters.cli.main import entry; entry()"
@@ -34,6 +34,10 @@ def check_query(query: Query) -> None:
         raise UsageError(
             f"poolbook {query.command}: this command does not work with a pool on another machine; run it there"
         )
+    if query.command == "stats":
+        if {"-f", "-pool"}.intersection(query.words):
+            raise UsageError("condor_stats: -f and -pool do not work on another machine; omit them")
+        return
     table = command_table(query.command)
     try:
         arguments = parse(table, query.words)

@@ -1,10 +1,10 @@
-"""Reads requests to an HTTPS service of the pool, limits them, and answers those that are rejected."""
+"""Reads requests to an HTTPS service of the pool, limits them, and answers rejected ones."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from http import HTTPStatus
 from typing import Final, TypeVar
 
@@ -93,17 +93,28 @@ def _unexpected_error(request: Request, error: Exception) -> Response:
 async def read_body(request: Request, largest: int = LARGEST_BODY) -> bytes:
     """Return a request's body. Raise `Rejected` if it is too long, or incomplete."""
     data = bytearray()
-    try:
-        async with asyncio.timeout(_BODY_S) as limit:
-            async for chunk in request.stream():
-                data += chunk
-                if len(data) > largest:
-                    raise Rejected(413, "size", f"the body is longer than {largest} bytes, which is the limit")
-                if largest > LARGEST_BODY:  # a long body may take longer
-                    limit.reschedule(asyncio.get_running_loop().time() + _BODY_S)
-    except TimeoutError:
-        raise Rejected(408, "time", f"the body did not arrive within {_BODY_S} s") from None
+    async for chunk in body_chunks(request, largest):
+        data += chunk
     return bytes(data)
+
+
+async def body_chunks(request: Request, largest: int) -> AsyncIterator[bytes]:
+    """Yield the parts of a request's body. Raise `Rejected` if it is too long, or incomplete."""
+    stream, size, until = aiter(request.stream()), 0, asyncio.get_running_loop().time() + _BODY_S
+    while True:
+        try:
+            async with asyncio.timeout_at(until):
+                chunk = await anext(stream, None)
+        except TimeoutError:
+            raise Rejected(408, "time", f"the body did not arrive within {_BODY_S} s") from None
+        if chunk is None:
+            return
+        size += len(chunk)
+        if size > largest:
+            raise Rejected(413, "size", f"the body is longer than {largest} bytes, which is the limit")
+        if largest > LARGEST_BODY:  # a long body may take longer
+            until = asyncio.get_running_loop().time() + _BODY_S
+        yield chunk
 
 
 async def body_as(kind: type[Body], request: Request) -> Body:

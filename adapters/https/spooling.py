@@ -1,6 +1,6 @@
 """Transfers between the spool of an access point and users on other machines.
 
-The files of a job are offered like those of an activation (``adapters.files``), so a transfer continues where a
+The files of a job are offered like an activation's (``adapters.files``), so a transfer continues where a
 connection was cut.
 """
 

@@ -1,31 +1,36 @@
-"""`Pool` and `Log` for asyncio: ``from poolbook import AsyncPool, AsyncLog``.
+"""`Pool`, `Log` and `Client` for asyncio: ``from poolbook import AsyncPool, AsyncLog, AsyncClient``.
 
 Each method is a coroutine with the name and arguments of the original; an iterator becomes an asynchronous iterator.
-Each pool or log has its own thread, which makes its calls in order, so none of them blocks the event loop. Tasks of
-several event loops may share one. A call that is cancelled before it starts is not made; a call that has started
-completes."""
+Each pool, log or client has its own thread, which makes its calls in order, so none of them blocks the event loop.
+Tasks of several event loops may share one. A call that is cancelled before it starts is not made; a call that has
+started completes."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Generator, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from functools import wraps
 from itertools import islice
 from threading import Event as Signal
+from threading import Thread
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from ...domain.events import Event
 from ...domain.ports.log import LogClosed
+from .client import Client
 from .embedded_pool import Pool
+from .log_base import JobId
+from .pool_commands import PoolCommands
 from .python_values import pauses
 from .read_only_log import Log
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
-T = TypeVar("T", Pool, Log)
+T = TypeVar("T", Pool, Log, Client)
 A = TypeVar("A", bound="_InThread[Any]")
 
 _AT_ONCE = 500  #: events to fetch from the thread at a time
@@ -34,7 +39,9 @@ _AT_ONCE = 500  #: events to fetch from the thread at a time
 def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
     @wraps(method)
     async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        return await self._call(method, *args, **kwargs)
+        # The class of the pool or log may override a method of its base.
+        own: Callable[..., R] = getattr(type(self._thing), method.__name__)
+        return await self._call(own, *args, **kwargs)
 
     return call
 
@@ -119,6 +126,33 @@ class _InThread(Generic[T]):
             self._thread.shutdown(wait=False)
         await asyncio.shield(asyncio.wrap_future(self._closing))
 
+    async def _stream(self, start: Callable[[Signal], Iterator[R]]) -> AsyncGenerator[R]:
+        """Yield the items of an iterator that waits for them, from a separate thread. The signal ends the iterator."""
+        loop, arrived, closed = asyncio.get_running_loop(), asyncio.Queue[tuple[R] | BaseException | None](), Signal()
+
+        def send(item: tuple[R] | BaseException | None) -> None:
+            with suppress(RuntimeError):  # the loop was closed
+                loop.call_soon_threadsafe(arrived.put_nowait, item)
+
+        def read() -> None:
+            try:
+                for item in start(closed):
+                    if closed.is_set():
+                        return
+                    send((item,))
+                send(None)
+            except BaseException as error:
+                send(error)
+
+        Thread(target=read, name="poolbook", daemon=True).start()
+        try:
+            while (item := await arrived.get()) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item[0]
+        finally:
+            closed.set()
+
     async def __aenter__(self) -> Self:
         return self
 
@@ -126,7 +160,35 @@ class _InThread(Generic[T]):
         await self.close()
 
 
-class AsyncPool(_InThread[Pool]):
+class _AsyncCommands(_InThread[T]):
+    """The methods that `Pool` and `Client` have in common."""
+
+    hold = _coroutine(PoolCommands.hold)
+    release = _coroutine(PoolCommands.release)
+    remove = _coroutine(PoolCommands.remove)
+    vacate = _coroutine(PoolCommands.vacate)
+    suspend = _coroutine(PoolCommands.suspend)
+    resume = _coroutine(PoolCommands.resume)
+    run_now = _coroutine(PoolCommands.run_now)
+    edit = _coroutine(PoolCommands.edit)
+    prio = _coroutine(PoolCommands.prio)
+    vacate_slot = _coroutine(PoolCommands.vacate_slot)
+    suspend_slot = _coroutine(PoolCommands.suspend_slot)
+    resume_slot = _coroutine(PoolCommands.resume_slot)
+    drain = _coroutine(PoolCommands.drain)
+    cancel_drain = _coroutine(PoolCommands.cancel_drain)
+    shut_down = _coroutine(PoolCommands.shut_down)
+    set_priority = _coroutine(PoolCommands.set_priority)
+    set_priority_factor = _coroutine(PoolCommands.set_priority_factor)
+    set_floor = _coroutine(PoolCommands.set_floor)
+    set_ceiling = _coroutine(PoolCommands.set_ceiling)
+    end_lease = _coroutine(PoolCommands.end_lease)
+    set_usage = _coroutine(PoolCommands.set_usage)
+    reset_usage = _coroutine(PoolCommands.reset_usage)
+    delete_submitter = _coroutine(PoolCommands.delete_submitter)
+
+
+class AsyncPool(_AsyncCommands[Pool]):
     """A `Pool` for asyncio. `advance` and `run` do not block other coroutines, but other calls of the same pool wait
     for them: in real time, call ``run(limit=1)`` repeatedly to let other calls run.
 
@@ -141,15 +203,6 @@ class AsyncPool(_InThread[Pool]):
     open = _Opens(Pool.open)
 
     submit = _coroutine(Pool.submit)
-    hold = _coroutine(Pool.hold)
-    release = _coroutine(Pool.release)
-    remove = _coroutine(Pool.remove)
-    vacate = _coroutine(Pool.vacate)
-    suspend = _coroutine(Pool.suspend)
-    resume = _coroutine(Pool.resume)
-    run_now = _coroutine(Pool.run_now)
-    edit = _coroutine(Pool.edit)
-    prio = _coroutine(Pool.prio)
 
     advance = _coroutine(Pool.advance)
     run = _coroutine(Pool.run)
@@ -180,24 +233,10 @@ class AsyncPool(_InThread[Pool]):
     configure = _coroutine(Pool.configure)
     add_machine = _coroutine(Pool.add_machine)
     remove_machine = _coroutine(Pool.remove_machine)
-    vacate_slot = _coroutine(Pool.vacate_slot)
-    suspend_slot = _coroutine(Pool.suspend_slot)
-    resume_slot = _coroutine(Pool.resume_slot)
-    drain = _coroutine(Pool.drain)
-    cancel_drain = _coroutine(Pool.cancel_drain)
-    shut_down = _coroutine(Pool.shut_down)
     reconfigure = _coroutine(Pool.reconfigure)
     read = _coroutine(Pool.read)
 
     submitters = _coroutine(Pool.submitters)
-    set_priority = _coroutine(Pool.set_priority)
-    set_priority_factor = _coroutine(Pool.set_priority_factor)
-    set_floor = _coroutine(Pool.set_floor)
-    set_ceiling = _coroutine(Pool.set_ceiling)
-    end_lease = _coroutine(Pool.end_lease)
-    set_usage = _coroutine(Pool.set_usage)
-    reset_usage = _coroutine(Pool.reset_usage)
-    delete_submitter = _coroutine(Pool.delete_submitter)
 
 
 class AsyncLog(_InThread[Log]):
@@ -252,3 +291,63 @@ class AsyncLog(_InThread[Log]):
                 yield position, event
             if over:
                 return
+
+
+class AsyncClient(_AsyncCommands[Client]):
+    """A `Client` for asyncio.
+
+    >>> async def run_job():
+    ...     async with AsyncClient("pool.db") as client:
+    ...         await client.submit({"executable": "/bin/work"})
+    ...         return len(await client.jobs())
+    >>> asyncio.run(run_job())
+    1
+    """
+
+    def __init__(self, url: str | os.PathLike[str], *, token: str = "", ca: str | os.PathLike[str] = "") -> None:
+        super().__init__(Client(url, token=token, ca=ca), ThreadPoolExecutor(1, "poolbook"))
+
+    async def position(self) -> int:
+        """Return the position of the last event."""
+        return await self._call(lambda client: client.position)
+
+    submit = _coroutine(Client.submit)
+    negotiate = _coroutine(Client.negotiate)
+
+    jobs = _coroutine(Client.jobs)
+    slots = _coroutine(Client.slots)
+    history = _coroutine(Client.history)
+    usage = _coroutine(Client.usage)
+    events = _iterator(Client.events)
+    why = _coroutine(Client.why)
+    output = _coroutine(Client.output)
+
+    async def follow(
+        self,
+        after: int | None = None,
+        *,
+        interval: float = 0.2,
+        timeout: float | None = None,
+        stop: Signal | None = None,
+    ) -> AsyncIterator[tuple[int, Event]]:
+        """Yield the events after a position, and then each new one, like `Client.follow`."""
+
+        def start(closed: Signal) -> Iterator[tuple[int, Event]]:
+            return self._thing.follow(after, interval=interval, timeout=timeout, stop=stop or closed)
+
+        async with aclosing(self._stream(start)) as events:
+            async for entry in events:
+                yield entry
+
+    async def wait(
+        self, *jobs: JobId, constraint: str = "", timeout: float | None = None, stop: Signal | None = None
+    ) -> bool:
+        """Wait until the queue contains none of these jobs, like `Client.wait`. Other calls run meanwhile."""
+
+        def start(closed: Signal) -> Iterator[bool]:
+            yield self._thing.wait(*jobs, constraint=constraint, timeout=timeout, stop=stop or closed)
+
+        async with aclosing(self._stream(start)) as answers:
+            return await anext(answers)
+
+    submitters = _coroutine(Client.submitters)

@@ -8,14 +8,13 @@ long jobs run. With ``execute=True`` jobs are processes of this machine, time is
 from __future__ import annotations
 
 import os
-import re
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from ...domain.classad import Context
 from ...domain.coverage.settings import restriction
@@ -29,7 +28,6 @@ from ...domain.state.caches import Caches, ad_from_attributes
 from ...domain.state_machines import DEFAULT_DIALECT
 from ...domain.submit import SubmitWarning
 from ...domain.units import SECOND
-from ...replay.narration.sentences import UnknownThingError
 from ...replay.virtual_world import EPOCH, Behave, Behaviour, VirtualWorld, sleep_behaviour
 from ..machine.host import user_name
 from ..runtime.engine import Engine
@@ -37,28 +35,14 @@ from ..runtime.open_pool import open_pool_log, take_in_turn
 from ..runtime.snapshot import Snapshot
 from ..stores.location import locate
 from ..stores.log_paths import MemoryLock, WriterLock
-from .log_base import CallLock, JobId, LogQueries, serialized
+from .log_base import CallLock, LogQueries, serialized
 from .pool_administration import Config, Configured, Submitters
-from .python_values import instant_of, plain_ads, seconds_of, text_of
-from .submissions import Submission, submit_together
+from .python_values import instant_of, plain_ads, seconds_of
+from .submissions import Submission, check_arguments, submit_together
 
 if TYPE_CHECKING:
     from ...replay.validation import Violation
     from ..runtime.pool_server import PoolServer
-
-
-class Outcome(TypedDict):
-    """The result for a range of jobs.
-
-    >>> [(outcome["first"], outcome["last"], outcome["result"]) for outcome in pool.hold("1")]
-    [(0, 3, 'done'), (4, 5, 'done')]
-    """
-
-    cluster: int
-    first: int  #: number of the first process in the range
-    last: int
-    result: str  #: "done", "permission denied", "release limit", or the status that does not allow it
-    changes: dict[str, str]  #: the attributes that the edit set, as expressions
 
 
 @serialized("close", "advance", "run", "prio", "submit")
@@ -86,7 +70,6 @@ class Pool(Submitters, LogQueries):
     """
 
     _step: Callable[[int | None], object]  #: lets time pass
-    _user: str
     _close: Callable[[], None]
     _views: sqlite3.Connection | None
     _submissions: list[Submission]  #: the calls of `submit` in progress, of all threads
@@ -208,10 +191,7 @@ class Pool(Submitters, LogQueries):
         :raises Refusal: the pool does not accept it
         :warns SubmitWarning: a command has no effect, or not the likely intended one
         """
-        if not isinstance(description, str | Mapping):
-            raise TypeError("a submission is a submit description's text, or a mapping of its commands")
-        if not isinstance(count, int) or (isinstance(description, str) and count != 1):
-            raise ValueError(f"count = {count!r}: give a whole number with a mapping; a text has its queue statement")
+        check_arguments(description, count)
         submission = Submission(description, count, user or self._user, Path(folder))
         self._submissions.append(submission)
         try:
@@ -225,79 +205,6 @@ class Pool(Submitters, LogQueries):
         if answer.get("warning"):
             warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
         return int(answer["cluster"])
-
-    def _act(
-        self, kind: type[s.JobCommand], jobs: Sequence[JobId], user: str, constraint: str, reason: str = "", **more: Any
-    ) -> list[Outcome]:
-        selected = self._selection(jobs, constraint)
-        command = kind(self._engine.id(kind.action), user or self._user, selected, reason, **more)
-        return _outcomes_by_range(self._ask(command))
-
-    def _selection(self, jobs: Sequence[JobId], constraint: str) -> s.Selection:
-        """Return the selection of a call. Raise `UnknownThingError` if a job or cluster is not in the queue."""
-        selected = selection(jobs, constraint)
-        clusters = self._engine.state.clusters
-        for number, proc in (*((cluster, None) for cluster in selected.clusters), *selected.jobs):
-            if number not in clusters or (proc is not None and proc not in clusters[number]):
-                name = f"cluster {number}" if proc is None else f"job {number}.{proc}"
-                raise UnknownThingError(f"{name} is not in the queue, so nothing was changed; `jobs` lists the queue")
-        return selected
-
-    def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
-        """Hold jobs; return the result for each range of them.
-
-        >>> pool.hold("1.4", "bob", reason="wrong input")
-        [{'cluster': 1, 'first': 4, 'last': 4, 'result': 'done', 'changes': {}}]
-
-        :raises UnknownThingError: a job or cluster is not in the queue; no job is held
-        """
-        return self._act(s.Hold, jobs, user, constraint, reason)
-
-    def release(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
-        """Release held jobs; return the result for each range of them."""
-        return self._act(s.Release, jobs, user, constraint, reason)
-
-    def remove(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
-        """Remove jobs from the queue and kill their processes; return the result for each range of them."""
-        return self._act(s.Remove, jobs, user, constraint, reason)
-
-    def vacate(self, *jobs: JobId, fast: bool = False, constraint: str = "", user: str = "") -> list[Outcome]:
-        """Evict running jobs, gracefully unless `fast`; they become idle. Return the result for each range of them."""
-        return self._act(s.Vacate, jobs, user, constraint, fast=fast)
-
-    def suspend(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
-        """Suspend running jobs; return the result for each range of them."""
-        return self._act(s.Suspend, jobs, user, constraint)
-
-    def resume(self, *jobs: JobId, constraint: str = "", user: str = "") -> list[Outcome]:
-        """Continue suspended jobs; return the result for each range of them."""
-        return self._act(s.Continue, jobs, user, constraint)
-
-    def run_now(self, job: JobId, *victims: JobId, user: str = "") -> None:
-        """Vacate running jobs, `victims`, and run an idle job on their combined slots as soon as the last victim has
-        stopped. The job does not run if a victim is still running after SCHEDD_NOW_JOB_VACATE_TIMEOUT, if the job is no
-        longer idle by then, or if it does not match the combined slot; `why` shows the reason.
-
-        >>> pool.run_now("1.4", "1.0", "1.1")
-
-        :raises Refusal: the job is not idle, a victim is not running, or one is not this user's; none is vacated
-        :raises ValueError: an argument does not name a single job
-        """
-        named = [_job_number(name) for name in (job, *victims)]
-        self._ask(s.RunNow(self._engine.id("now"), user or self._user, named[0], tuple(named[1:])))
-
-    def edit(self, /, *jobs: JobId, user: str = "", constraint: str = "", **attributes: object) -> list[Outcome]:
-        """Set attributes of jobs: Python values, or expressions as `Expr`.
-
-        >>> outcomes = pool.edit("1", constraint="JobStatus == 1", JobPrio=10, Requirements=Expr("Memory > 2048"))
-        """
-        changes = {name: text_of(value) for name, value in attributes.items()}
-        command = s.Edit(self._engine.id("edit"), user or self._user, self._selection(jobs, constraint), changes)
-        return _outcomes_by_range(self._ask(command))
-
-    def prio(self, *jobs: JobId, value: int, user: str = "") -> list[Outcome]:
-        """Set the JobPrio of jobs; jobs with higher values run first."""
-        return self.edit(*jobs, user=user, JobPrio=value)
 
     @property
     def now(self) -> float:
@@ -485,52 +392,3 @@ def _check_enforced(settings: Mapping[str, object]) -> None:
 
 def _configure(engine: Engine, configured: Configured) -> None:
     engine.ask(s.ConfigurePool(engine.id("reconfigure"), configured.pool_settings()))
-
-
-_JOB = re.compile(r"([1-9][0-9]*)(?:\.([0-9]+))?|([A-Za-z_][^\s.]*)", re.ASCII)
-
-
-def selection(jobs: Sequence[JobId], constraint: str = "") -> s.Selection:
-    """Return the selection of a call.
-
-    :raises ValueError: no job and no constraint is given
-    """
-    clusters: list[int] = []
-    single: list[tuple[int, int]] = []
-    owners: list[str] = []
-    for job in jobs:
-        if isinstance(job, tuple) and len(job) == 2 and all(type(part) is int and part >= 0 for part in job):
-            single.append(job)
-        elif type(job) is int and job > 0:
-            clusters.append(job)
-        elif isinstance(job, str) and (match := _JOB.fullmatch(job)):
-            cluster, proc, owner = match.groups()
-            if owner:
-                owners.append(owner)
-            elif proc is None:
-                clusters.append(int(cluster))
-            else:
-                single.append((int(cluster), int(proc)))
-        else:
-            raise ValueError(f"{job!r} is not a job: give '12.3' or (12, 3), a cluster (12 or '12'), or a user's name")
-    if not (jobs or constraint):
-        raise ValueError("no jobs given: give jobs, clusters or users, or use a constraint (constraint='true' for all)")
-    return s.Selection(tuple(clusters), tuple(single), tuple(owners), False, constraint)
-
-
-def _job_number(job: JobId) -> tuple[int, int]:
-    jobs = selection([job]).jobs
-    if not jobs:
-        raise ValueError(f"{job!r} is not a single job: give '12.3' or (12, 3)")
-    return jobs[0]
-
-
-def _outcomes_by_range(outcomes: Iterable[dict[str, Any]]) -> list[Outcome]:
-    """Return an outcome for each range of jobs of a command."""
-    return [
-        Outcome(
-            cluster=outcome["cluster"], first=first, last=last, result=outcome["result"], changes=outcome["changes"]
-        )
-        for outcome in outcomes
-        for first, last in outcome["procs"]
-    ]

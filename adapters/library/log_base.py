@@ -112,6 +112,26 @@ def _locked(method: Callable[..., R]) -> Callable[..., R]:
     return call
 
 
+def stream_name(stream: str) -> str:
+    """Return the name in the log of a stream that is named as in `poolbook log`. Raise `ValueError` if there is no such
+    kind of stream, or this is a single job."""
+    from ...replay.listing.members import parse_filter
+
+    if not stream:
+        return ""
+    stream_filter = parse_filter(stream)
+    if stream_filter.proc is not None:
+        raise ValueError(
+            f"{stream!r} is a single job; its events are in its cluster's stream: use {stream.partition('.')[0]!r}"
+        )
+    return stream_filter.stream
+
+
+def job_name(thing: JobId) -> str:
+    """Return the name of a job, cluster or slot."""
+    return f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
+
+
 JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name
 
 
@@ -158,16 +178,8 @@ class LogQueries(ABC):
             machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
         :raises ValueError: unknown kind of stream, or a single job, which has no stream (its cluster has)
         """
-        from ...replay.listing.members import parse_filter
-
-        if not stream:
-            return self._calls.each(self._log.read(after))
-        stream_filter = parse_filter(stream)
-        if stream_filter.proc is not None:
-            raise ValueError(
-                f"{stream!r} is a single job; its events are in its cluster's stream: use {stream.partition('.')[0]!r}"
-            )
-        return self._calls.each(self._log.read_stream(stream_filter.stream, after))
+        name = stream_name(stream)
+        return self._calls.each(self._log.read_stream(name, after) if name else self._log.read(after))
 
     def why(
         self, thing: JobId, at: float | None = None, *, verbose: bool = False, others: Sequence[str] = ()
@@ -186,7 +198,6 @@ class LogQueries(ABC):
         from ..runtime.queries import Queries
         from .python_values import instant_of
 
-        name = f"{thing[0]}.{thing[1]}" if isinstance(thing, tuple) else str(thing)
         with Queries(self._url, self._log) as queries:
-            answer = queries.why(name, None if at is None else instant_of(at, "at"), UTC, others)
+            answer = queries.why(job_name(thing), None if at is None else instant_of(at, "at"), UTC, others)
         return answer.texts + [sentence.full for sentence in answer.life if verbose]

@@ -1,4 +1,4 @@
-"""The methods of `Pool` for machines (configuration, sensors and slots) and for submitters."""
+"""The methods of `Pool` for machines (configuration, sensors and slots) and for queries of submitters."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ from ..machine.host import host_name
 from ..runtime.configuration import load
 from ..runtime.engine import Engine
 from ..runtime.queries import LogBeginsLater
-from .python_values import instant_of, number_of, seconds_of, text_of
+from .pool_commands import PoolCommands
+from .python_values import instant_of, text_of
 
 Config = str | Path | Sequence[Path]
 """A configuration: its text, or the path of its file (several: each overrides those before it)."""
@@ -67,9 +68,10 @@ class Configured:
         return load(files, environment={}, detected=detected, subsystem=daemon)
 
 
-class Machines:
-    """The methods of `Pool` for machines."""
+class Machines(PoolCommands):
+    """The methods of `Pool` for machines, and its commands."""
 
+    _administrator = "root"
     _configured: Configured | None
     _readings: dict[str, dict[str, object]]
 
@@ -91,6 +93,13 @@ class Machines:
 
     def _ask(self, stimulus: s.Stimulus) -> Any:
         return self._engine.ask(stimulus)
+
+    def _new_id(self, command: str) -> str:
+        return self._engine.id(command)
+
+    def _is_queued(self, jobs: Sequence[tuple[int, int | None]]) -> Sequence[bool]:
+        clusters = self._engine.state.clusters
+        return [cluster in clusters and (proc is None or proc in clusters[cluster]) for cluster, proc in jobs]
 
     def configure(self, config: Config, *, ignore_unenforced: bool = False) -> None:
         """Apply another configuration (in the form of `open`) immediately to the pool's negotiator and submissions, and
@@ -161,52 +170,6 @@ class Machines:
         """Remove a machine without running jobs from the pool."""
         self._ask(s.RemoveMachine(self._engine.id("machine"), name))
 
-    def vacate_slot(self, name: str, *, fast: bool = False, user: str = "root") -> list[str]:
-        """Vacate a slot, or all slots of a machine; return the names of the slots whose claims were vacated."""
-        return list(self._ask(s.VacateSlot(self._engine.id("vacate"), user, name, fast))["vacated"])
-
-    def suspend_slot(self, name: str, *, user: str = "root") -> list[str]:
-        """Suspend the job on a slot, or on all slots of a machine, until `resume_slot`; return the names of the slots
-        that ran a job."""
-        return list(self._ask(s.SuspendClaim(self._engine.id("suspend"), user, name))["suspended"])
-
-    def resume_slot(self, name: str, *, user: str = "root") -> list[str]:
-        """Continue the jobs that `suspend_slot` suspended; return the names of their slots."""
-        return list(self._ask(s.ContinueClaim(self._engine.id("continue"), user, name))["continued"])
-
-    def drain(
-        self,
-        machine: str,
-        *,
-        schedule: str = "Graceful",
-        reason: str = "",
-        completion: str = "",
-        check: str = "",
-        start: str = "",
-        user: str = "root",
-    ) -> str:
-        """Drain a machine: it accepts no more jobs. Return the drain's number.
-
-        >>> pool.drain("node1", schedule="Quick", reason="new kernel")
-        '1'
-
-        :param schedule: Graceful (jobs have their retirement time), Quick (only their time to vacate) or Fast
-        :param completion: the action at the end: nothing (the machine stays empty) or resume; for reconfig, exit and
-            restart the log records the end (``DrainTransitioned``), and the program must act
-        :param check: drain only if this expression is true for each of the machine's slots
-        :param start: the START expression during a graceful drain, instead of false
-        """
-        command = s.Drain(self._engine.id("drain"), user, machine, schedule, reason, completion, check, start)
-        return str(self._ask(command)["request"])
-
-    def cancel_drain(self, machine: str, *, user: str = "root") -> None:
-        """Cancel a machine's drain: it accepts jobs again."""
-        self._ask(s.CancelDrain(self._engine.id("drain"), user, machine))
-
-    def shut_down(self, machine: str, *, how: str = "Graceful", user: str = "root") -> None:
-        """Remove a machine from the pool after its jobs have ended: `how` is Peaceful, Graceful or Fast."""
-        self._ask(s.ShutDown(self._engine.id("off"), user, machine, how))
-
     def reconfigure(self, machine: str, config: Config, *, ignore_unenforced: bool = False) -> None:
         """Apply another configuration (in the form of `open`) to a machine. Its slots must stay the same. The pool's
         negotiator keeps its configuration: see `configure`.
@@ -274,9 +237,7 @@ def _instant(value: object) -> int | None:
 
 
 class Submitters(Machines):
-    """The methods of `Pool` for submitters. A submitter's full name is user@domain; the caller is `user`, one of the
-    pool's owners. A value with a `duration` (seconds) reverts after it. In a pool with several negotiators, each has
-    separate accounting, and `negotiator` names one."""
+    """The methods of `Pool` for queries of submitters."""
 
     def _state_at(self, at: float | None) -> tuple[State, int]:
         """Return the state at an instant in seconds, or now, and this instant in microseconds."""
@@ -303,50 +264,3 @@ class Submitters(Machines):
         accounted = state.accounted.get(name, 0) if name_in_events(name) else state.priorities_updated_at
         books = accounts_of(state.submitters, name_in_events(name)).values()
         return standings(books, accountant_settings(settings), group_names(settings), accounted, now, now)
-
-    def _set(self, submitter: str, name: str, value: float, duration: int, user: str, negotiator: str) -> None:
-        lent, id = round(seconds_of(duration, "duration")), self._engine.id("userprio")
-        number = number_of(value, name)
-        self._ask(s.SetSubmitter(id, user, submitter, name, number, lent, negotiator=negotiator))
-
-    def set_priority(self, submitter: str, value: float, *, user: str = "root", negotiator: str = "") -> None:
-        """Set a real priority, at least 0.5: lower is better."""
-        self._set(submitter, "priority", value, 0, user, negotiator)
-
-    def set_priority_factor(
-        self, submitter: str, value: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
-    ) -> None:
-        """Set a priority factor, at least 1. A submitter with half the factor gets twice the share.
-
-        >>> pool.set_priority_factor("alice@example.org", 100, duration=86400)
-        """
-        self._set(submitter, "factor", value, duration, user, negotiator)
-
-    def set_floor(
-        self, submitter: str, cores: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
-    ) -> None:
-        """Set the number of cores that a submitter gets before other submitters get any; 0 means no floor."""
-        self._set(submitter, "floor", cores, duration, user, negotiator)
-
-    def set_ceiling(
-        self, submitter: str, cores: float, *, duration: int = 0, user: str = "root", negotiator: str = ""
-    ) -> None:
-        """Set the maximum number of cores that a submitter may use; -1 means no limit."""
-        self._set(submitter, "ceiling", cores, duration, user, negotiator)
-
-    def end_lease(self, submitter: str, name: str, *, user: str = "root", negotiator: str = "") -> None:
-        """End the duration of a value now: `name` is factor, floor or ceiling."""
-        id = self._engine.id("userprio")
-        self._ask(s.SetSubmitter(id, user, submitter, name, cancel=True, negotiator=negotiator))
-
-    def set_usage(self, submitter: str, seconds: float, *, user: str = "root", negotiator: str = "") -> None:
-        """Set the weighted usage that a submitter has accumulated."""
-        self._set(submitter, "usage", seconds, 0, user, negotiator)
-
-    def reset_usage(self, *submitters: str, user: str = "root", negotiator: str = "") -> None:
-        """Reset the usage of these submitters, or of all if none is named, to 0."""
-        self._ask(s.ResetUsage(self._engine.id("userprio"), user, submitters, negotiator))
-
-    def delete_submitter(self, submitter: str, *, user: str = "root", negotiator: str = "") -> None:
-        """Delete a submitter's record; a submitter who returns gets a new one."""
-        self._ask(s.DeleteSubmitter(self._engine.id("userprio"), user, submitter, negotiator))

@@ -18,6 +18,7 @@ from ..runtime.engine import Engine
 
 if TYPE_CHECKING:
     from ..runtime.log_writer import StimulusResult
+    from ..runtime.requests import SubmitTerms
 
 _WAY_OUT = "run that program yourself, and submit its output"
 
@@ -34,8 +35,8 @@ class Submission(Struct, eq=False):
 
 
 def submit_together(engine: Engine, own: Submission, waiting: Sequence[Submission]) -> StimulusResult:
-    """Submit, and together with this submission those of other threads in ``waiting``. One that is invalid, or needs a
-    warning, is left to the thread that made it. Raise `SubmitError` if this submission is invalid."""
+    """Submit, together with the submissions of other threads in ``waiting``. One that is invalid, or needs a warning,
+    is left to the thread that made it. Raise `SubmitError` if this submission is invalid."""
     batch = [own]
     if own.request is None or own.request.id not in engine.state.answers:  # else a call failed after its append
         own.request, texts = _request(engine, own, engine.state.next_cluster)
@@ -57,16 +58,31 @@ def submit_together(engine: Engine, own: Submission, waiting: Sequence[Submissio
 
 def _request(engine: Engine, submission: Submission, number: int) -> tuple[s.Submit, list[str]]:
     """Return the request of a submission whose cluster has this number, and its warnings."""
-    from ..runtime.disk import ReadOnlyDisk
     from ..runtime.requests import SubmitTerms
+
+    terms = SubmitTerms.from_state(engine.state, number)
+    return submission_request(submission, terms, engine.id("submit"), engine.world.now() // SECOND)
+
+
+def submission_request(submission: Submission, terms: SubmitTerms, id: str, now: int) -> tuple[s.Submit, list[str]]:
+    """Return the request with the jobs of a submission at an instant, in seconds, and its warnings. Raise `SubmitError`
+    if the submission is invalid."""
+    from ..runtime.disk import ReadOnlyDisk
     from ..runtime.submit_request import submission_of, submit_request
 
-    user = submission.user
     parsed = submission_of(
-        submission.description, count=submission.count, user=user, seed=number, now=engine.world.now() // SECOND,
-        disk=ReadOnlyDisk(submission.folder, _WAY_OUT), terms=SubmitTerms.from_state(engine.state, number),
+        submission.description, count=submission.count, user=submission.user, seed=terms.cluster, now=now,
+        disk=ReadOnlyDisk(submission.folder, _WAY_OUT), terms=terms,
     )  # fmt: skip
-    return submit_request(parsed, engine.id("submit"), user, number), parsed.warnings
+    return submit_request(parsed, id, submission.user, terms.cluster), parsed.warnings
+
+
+def check_arguments(description: object, count: object) -> None:
+    """Raise `TypeError` or `ValueError` if these are not valid arguments of `Pool.submit`."""
+    if not isinstance(description, str | Mapping):
+        raise TypeError("a submission is a submit description's text, or a mapping of its commands")
+    if not isinstance(count, int) or (isinstance(description, str) and count != 1):
+        raise ValueError(f"count = {count!r}: give a whole number with a mapping; a text has its queue statement")
 
 
 def _allow_jobs_of(engine: Engine, user: str) -> None:

@@ -77,6 +77,10 @@ class JobAccountSettings:
             dedicated=_dedicated_account_pattern(configuration),
         )
 
+    def in_pool_of(self, domain: str) -> JobAccountSettings:
+        """Return the settings for a machine in a pool with this UID_DOMAIN, which receives jobs of other pools."""
+        return self if self.domain or not domain else evolve(self, domain=domain)
+
     def account_of(self, job: Ad, slot: str, owner: str) -> UnixAccount:
         """Return the account that a job of this owner runs as on this slot. Raise `NoAccount` if the account does not
         exist on this machine or has root's privileges."""

@@ -1,8 +1,8 @@
 """Benchmark this machine: MIPS and KFLOPS.
 
-``python -m poolbook.adapters.machine.benchmarks`` prints both, after about a second. They measure numpy's
-loops on one core: millions of integer operations and thousands of floating-point operations per second, comparable
-between machines that run this benchmark.
+``python -m poolbook.adapters.machine.benchmarks mips`` (or kflops) prints one, after about half a second, as
+condor_mips and condor_kflops do. They measure numpy's loops on one core: millions of integer operations and thousands
+of floating-point operations per second, comparable between machines that run this benchmark.
 """
 
 from __future__ import annotations
@@ -52,22 +52,18 @@ def run_real_work() -> int:
     return 2 * _RANK**3 // 3 + 2 * _RANK**2
 
 
-def main() -> None:
-    mips, kflops = operations_per_second(run_integer_work) / 1e6, operations_per_second(run_real_work) / 1e3
-    print(round(mips), round(kflops))
+_MEASUREMENTS: dict[str, tuple[str, Callable[[], int], float]] = {
+    "mips": ("Mips", run_integer_work, 1e6),
+    "kflops": ("KFlops", run_real_work, 1e3),
+}
 
 
-def benchmark_command() -> tuple[list[str], dict[str, str]]:
-    """Return the command and environment that run the benchmarks in a separate process, on one core."""
-    threads = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
-    return [sys.executable, "-m", __name__], {**os.environ, **threads}
-
-
-def parse_result(printed_text: str) -> tuple[int, int]:
-    """Return the MIPS and KFLOPS that the benchmarks printed, or (0, 0) if they did not finish."""
-    numbers = printed_text.split()
-    return (int(numbers[0]), int(numbers[1])) if len(numbers) == 2 and all(map(str.isdigit, numbers)) else (0, 0)
+def print_result(name: str) -> None:
+    """Measure mips or kflops, and print the attribute as condor_mips and condor_kflops do."""
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # on one core
+    attribute, work, unit = _MEASUREMENTS[name]
+    print(f"{attribute} = {round(operations_per_second(work) / unit)}\n--")
 
 
 if __name__ == "__main__":
-    main()
+    print_result(sys.argv[1])

@@ -17,8 +17,8 @@ _PIPE = 1 << 16  #: bytes that a pipe holds
 
 class Child:
     """A process in its own session. The pool's loop calls ``take_line`` with each line that the process prints (the
-    last line may lack its line feed), and ``ended`` after it has exited. Raises `OSError` if the process cannot be
-    started."""
+    last line may lack its line feed), and ``ended`` after it has exited. ``errors`` is the descriptor for its
+    standard error. Raises `OSError` if the process cannot be started."""
 
     def __init__(
         self,
@@ -30,12 +30,13 @@ class Child:
         *,
         environment: Mapping[str, str] | None = None,
         folder: str | None = None,
+        errors: int | None = None,
     ) -> None:
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL if errors is None else errors,
             env=environment,
             cwd=folder,
             start_new_session=True,
@@ -45,6 +46,7 @@ class Child:
         os.set_blocking(self._output, False)
         self._exit_descriptor = os.pidfd_open(self._process.pid)
         self._unwatch, self._take_line, self._ended = unwatch, take_line, ended
+        self.exit_status = 0  #: once it has exited: its status, or the negative number of the signal that ended it
         self._incomplete_line = bytearray()
         self._listening, self._is_released = True, False
         watch(self._output, self._read)
@@ -91,12 +93,17 @@ class Child:
         os.close(self._exit_descriptor)
         assert self._process.stdout is not None
         self._process.stdout.close()
-        self._process.wait()
+        self.exit_status = self._process.wait()
 
     def signal(self, number: int) -> None:
         if not self._is_released:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
+
+    def hang_up(self) -> None:
+        """Send SIGHUP to the process, but not to its descendants."""
+        if not self._is_released:
+            self._process.send_signal(signal.SIGHUP)
 
     def kill(self) -> None:
         """Kill the child and discard the rest of its output."""

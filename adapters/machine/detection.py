@@ -168,6 +168,7 @@ def system_ad(domains: Mapping[str, str]) -> Ad:
         "CondorScratchDir": quoted(SCRATCH_DIRECTORY),
         "HasFileTransfer": "true",
         "HasJobDeferral": "true",
+        "HasPerFileEncryption": "true",  # TLS encrypts all files between machines
         "HasSelfCheckpointTransfers": "true",
     }
 
@@ -201,7 +202,7 @@ def machine(
     configuration: Configuration | None = None,
 ) -> AddMachine:
     """Return the command that adds a machine under a configuration. Without one, it has one partitionable slot, or
-    `static` equal slots (there may be more slots than cores). `attributes` override those of its slots' ads; for
+    `static` equal slots (there may be more slots than cores). `attributes` override attributes of its slots' ads; for
     ``domains``, see ``system_ad``. Raise `ValueError` if the resources are not sufficient for these slots."""
     described = _equipment_of_resources(resources, domains, max(resources["Cpus"], static))
     joining = machine_offer(

@@ -137,7 +137,7 @@ def _replace_first(pattern: re.Pattern[str], replacement: str, text: str) -> str
 
 
 def _inherited_variables(text: str, variables: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or those that match its
+    """Return the variables that jobs inherit by JOB_INHERITS_STARTER_ENVIRONMENT: all, none, or the ones that match its
     patterns but no pattern after a ``!``."""
     if text.strip().lower() in _BOOLEANS:
         return dict(variables) if _BOOLEANS[text.strip().lower()] else {}

@@ -2,7 +2,7 @@
 
 The access time of a login terminal is the time of its last use. The file utmp lists the terminals with a login; without
 it every terminal counts (HTCondor's STARTD_HAS_BAD_UTMP). The console is CONSOLE_DEVICES, by their access times, and
-/dev/input, whose input is read and discarded."""
+/dev/input, whose input is read and discarded; with KBDD in DAEMON_LIST, also the X server (``x_display``)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from pathlib import Path
 from msgspec import Struct, field
 
 from ...domain.config import Configuration
+from ...domain.coverage.settings import DAEMON_LIST, KBDD, parse_daemon_list
 from ...domain.ports.sensor_readings import Readings
+from .x_display import DEFAULT_DISPLAY, XDisplay
 
 # The load of each slot's jobs: the cores that they kept busy over the last minute.
 #
@@ -71,10 +73,14 @@ class Sensors(Struct, frozen=True):
 
     @classmethod
     def from_configuration(cls, configuration: Configuration) -> Sensors:
-        """Return the sensors of a configuration: CONSOLE_DEVICES, STARTD_HAS_BAD_UTMP."""
+        """Return the sensors of a configuration: CONSOLE_DEVICES, STARTD_HAS_BAD_UTMP, X_CONSOLE_DISPLAY."""
         devices = configuration.get("CONSOLE_DEVICES").replace(",", " ").split()
         console = [device.removeprefix("/dev/") for device in devices]
-        return cls(Idle(console, bad_utmp=configuration.boolean("STARTD_HAS_BAD_UTMP", False)))
+        display = configuration.get("X_CONSOLE_DISPLAY")
+        if not display and KBDD in parse_daemon_list(configuration.get(DAEMON_LIST)):
+            display = DEFAULT_DISPLAY
+        bad_utmp = configuration.boolean("STARTD_HAS_BAD_UTMP", False)
+        return cls(Idle(console, bad_utmp=bad_utmp, x_display=XDisplay(display) if display else None))
 
     def read(self, now: int, condor_load: Mapping[str, float]) -> Readings:
         """Return the readings at the instant ``now``."""
@@ -171,7 +177,11 @@ class Idle:
     """When this machine was last used. ``root`` is /; ``console`` are CONSOLE_DEVICES, ``bad_utmp`` is
     STARTD_HAS_BAD_UTMP."""
 
-    def __init__(self, console: Sequence[str] = (), *, bad_utmp: bool = False, root: Path = Path("/")) -> None:
+    def __init__(
+        self, console: Sequence[str] = (), *, bad_utmp: bool = False, root: Path = Path("/"),
+        x_display: XDisplay | None = None,
+    ) -> None:  # fmt: skip
+        self._x_display = x_display
         self._devices, self._utmp = root / "dev", root / "var/run/utmp"
         self._console, self._bad_utmp = tuple(console), bad_utmp
         self._input = InputDevices(self._devices / "input")
@@ -193,12 +203,16 @@ class Idle:
         terminal_input = last_access(self._devices, terminals(self._devices) if lines is None else lines)
         if self._input.had_input():
             self._touched = now
+        x_input = self._x_display.last_input(now) if self._x_display is not None else None
+        self._touched = _latest_instant(self._touched, x_input)
         console = _latest_instant(last_access(self._devices, self._console), self._touched)
         self._seen = _latest_instant(self._seen, terminal_input, console)
         return _not_later(self._seen, now), _not_later(console, now)
 
     def close(self) -> None:
         self._input.close()
+        if self._x_display is not None:
+            self._x_display.close()
 
 
 def _latest_instant(*instants: int | None) -> int | None:

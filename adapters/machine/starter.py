@@ -23,6 +23,7 @@ from .accounts import JobAccountSettings
 from .containers import Containers
 from .execution.activation import Chirp
 from .job_variables import JobVariables
+from .limit_policy import LimitPolicy
 from .transfer_plugins import ENABLED, plugins_by_method
 
 RENICE: Final = "JOB_RENICE_INCREMENT"
@@ -59,9 +60,13 @@ class Starter:
     urls: bool = field(default=True, metadata=setting(ENABLED, bool))
     plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)  #: the plugin command for each URL scheme
     plugin_seconds: int = field(default=72_000, metadata=setting("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", int))
+    wrapper: str = field(default="", metadata=setting("USER_JOB_WRAPPER", str))  #: starts jobs; empty: none does
+    update_every: int = field(default=300, metadata=setting("STARTER_UPDATE_INTERVAL", int))  #: seconds
+    first_update: int = field(default=0, metadata=setting("STARTER_INITIAL_UPDATE_INTERVAL", int))  #: seconds
     accounts: JobAccountSettings = field(factory=JobAccountSettings)  #: the users jobs run as
     containers: Containers = field(factory=Containers)
     variables: JobVariables = field(factory=JobVariables)  #: additions to jobs' environments
+    limits: LimitPolicy = field(factory=LimitPolicy)  #: what jobs may not exceed
     chirp: Chirp | None = _PLAIN_CHIRP
     """What jobs may do with condor_chirp, by ENABLE_CHIRP_<setting> and CHIRP_<setting>; None: nothing."""
 
@@ -86,6 +91,7 @@ class Starter:
             accounts=JobAccountSettings.from_configuration(configuration),
             containers=Containers.from_configuration(configuration),
             variables=JobVariables.from_configuration(configuration),
+            limits=LimitPolicy.from_configuration(configuration),
             chirp=_chirp(configuration),
         )
 

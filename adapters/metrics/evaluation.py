@@ -28,6 +28,8 @@ _NAMED_BY = {"collector": "Machine", "submitter": "ScheddName", "accounting": "N
 _AGGREGATES: dict[str, Callable[[list[float]], float]] = {
     "sum": sum, "avg": lambda values: sum(values) / len(values), "min": min, "max": max,
 }  # fmt: skip
+COLLECTOR_NAME = "_condorColName"
+"""The attribute with the name of one of several pools. Its aggregates belong to this name instead of a host."""
 _SLOT1 = "machine_slot1"
 _ADDRESS = re.compile(r"<\[?([0-9a-fA-F.:]+?)\]?:\d+")
 
@@ -62,6 +64,8 @@ class Metric:
     ad: ClassAd = field(factory=ClassAd, eq=False)
     labels: ClassAd = field(factory=ClassAd, eq=False)
     heard: int = 0
+    aggregate: str = ""  #: the function that combines the metrics of its group; empty: it is not combined
+    aggregate_group: str = ""
 
     def text(self) -> str:
         """Return the value, multiplied by the scale; an empty text if the value does not have the metric's type."""
@@ -80,12 +84,11 @@ class _Aggregate:
     """The values of one aggregate metric in a cycle, and the metric of the last ad."""
 
     metric: Metric
-    function: str
     values: list[float] = field(factory=list)
 
     def result(self, totals: dict[str, float], key: str) -> Metric:
-        value = _AGGREGATES[self.function](self.values)
-        is_counter = self.metric.derivative and self.function == "sum"
+        value = _AGGREGATES[self.metric.aggregate](self.values)
+        is_counter = self.metric.derivative and self.metric.aggregate == "sum"
         if is_counter:  # the values are changes since the last cycle
             value = totals[key] = totals.get(key, 0) + value
         is_float = self.metric.type in FLOATS
@@ -122,37 +125,31 @@ class Evaluator:
         aggregates: dict[str, _Aggregate] = {}
         current: dict[tuple[str, ...], float] = {}
         for ad in ads:
+            host = _text(ad, COLLECTOR_NAME) or aggregate_host
             for definition in self.definitions:
-                in_ad = _InAd(self, definition, ad, context, aggregate_host, addresses, only_execute)
-                for result in in_ad.metrics():
-                    metric = result if isinstance(result, Metric) else result[2]
+                in_ad = _InAd(self, definition, ad, context, host, addresses, only_execute)
+                for metric in in_ad.metrics():
                     if metric.systems and self.system not in metric.systems:
                         continue
-                    if isinstance(result, Metric):
-                        yield "", result
+                    if metric.aggregate:
+                        self._add(metric, aggregates, current, host)
                     else:
-                        self._add(result, aggregates, current, ad, aggregate_host)
+                        yield "", metric
         for key in sorted(aggregates):
             yield key, aggregates[key].result(self.totals, key)
         self._previous = current
 
     def _add(
-        self,
-        result: tuple[str, str, Metric],
-        aggregates: dict[str, _Aggregate],
-        current: dict[tuple[str, ...], float],
-        ad: ClassAd,
-        host: str,
+        self, metric: Metric, aggregates: dict[str, _Aggregate], current: dict[tuple[str, ...], float], host: str
     ) -> None:
-        key, function, metric = result
         value: float = metric.value if isinstance(metric.value, int | float) else 0
         if metric.derivative and type(metric.value) is not bool:
-            source = (metric.name, *(str(ad.eval(name)) for name in ("Name", "MyType", "DaemonStartTime")), host)
+            source = (metric.name, *(str(metric.ad.eval(name)) for name in ("Name", "MyType", "DaemonStartTime")), host)
             current[source] = value
             if source not in self._previous or value < self._previous[source]:  # unknown, or the daemon restarted
                 return
             value -= self._previous[source]
-        aggregates.setdefault(key, _Aggregate(metric, function)).values.append(value)
+        aggregates.setdefault(metric.aggregate_group, _Aggregate(metric)).values.append(value)
 
 
 def _addresses(ads: Iterable[ClassAd]) -> dict[str, str]:
@@ -201,8 +198,7 @@ class _InAd:
     attribute: str = ""
     parts: list[str] = field(factory=list)
 
-    def metrics(self) -> Iterator[Metric | tuple[str, str, Metric]]:
-        """Yield the metrics; an aggregate's as (group, function, metric)."""
+    def metrics(self) -> Iterator[Metric]:
         try:
             targets = tuple(re.split(r"[\s,]+", self._string("TargetType").lower()))
             self._check_target(targets)
@@ -216,7 +212,7 @@ class _InAd:
         except _Skip:
             return
 
-    def _matching(self, pattern: str) -> Iterator[Metric | tuple[str, str, Metric]]:
+    def _matching(self, pattern: str) -> Iterator[Metric]:
         for attribute in self.ad:
             parts = first_match(f"^(?:{pattern})", attribute)
             if parts is not None:
@@ -233,7 +229,7 @@ class _InAd:
         elif kind not in targets:
             raise _Skip
 
-    def _metric(self, targets: tuple[str, ...]) -> Metric | tuple[str, str, Metric]:
+    def _metric(self, targets: tuple[str, ...]) -> Metric:
         name = self._string("Name") or self.attribute
         function = self._string("Aggregate").lower()
         if function and function not in _AGGREGATES:
@@ -242,10 +238,9 @@ class _InAd:
         group = "HTCondor Pool" if function else self._group(kind)
         value, of_type = self._typed_value(name)
         machine = self._string("Machine") or (self.aggregate_host if function else self._machine(kind, targets))
-        lifetime = self._look_up("Lifetime")
-        labels = self._look_up("PrometheusLabels")
-        scale = self._look_up("Scale")
-        metric = Metric(
+        lifetime, labels, scale = map(self._look_up, ("Lifetime", "PrometheusLabels", "Scale"))
+        aggregate_group = f"{name}/{self.aggregate_host}" if COLLECTOR_NAME in self.ad else name
+        return Metric(
             name=name, value=value, type=of_type, title=self._string("Title"), desc=self._string("Desc"),
             units=self._string("Units"), group=self._string("Group") or group, machine=machine,
             ip=self._string("IP") or ("" if "@" in machine else self.addresses.get(machine, "")),
@@ -254,9 +249,9 @@ class _InAd:
             scale=scale if type(scale) in (int, float) else 1.0, verbosity=integer(self.definition, "Verbosity"),
             targets=targets, heard=integer(self.ad, "LastHeardFrom"),
             systems=_words(self._string("ExportMetric") or self.evaluator.default_systems),
-            ad=self.ad, labels=labels if isinstance(labels, ClassAd) else ClassAd(),
+            ad=self.ad, labels=labels if isinstance(labels, ClassAd) else ClassAd(), aggregate=function,
+            aggregate_group=(self._string("AggregateGroup") or aggregate_group) if function else "",
         )  # fmt: skip
-        return (self._string("AggregateGroup") or name, function, metric) if function else metric
 
     def _group(self, kind: str) -> str:
         if not self.evaluator.per_node and (

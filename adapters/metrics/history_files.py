@@ -1,21 +1,26 @@
 """Read and write the files of a pool's history, in HTCondor's format: ``viewhistSET.LEVEL.new`` and ``.old``.
 
-Source: HTCondor's ``ViewServer`` (view_server.cpp): rotation, and which level answers a query.
+Source: HTCondor's ``ViewServer`` (view_server.cpp): rotation, and which level answers a query. HTCondor's files have
+equal shares of POOL_HISTORY_MAX_STORAGE; here the shares let the last level reach back longest.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from attrs import frozen
 
-from ...projections.pool_history import LEVELS, SETS, Line
+from ...projections.pool_history import GROUPS, LEVELS, SLOTS, SUBMITTERS, USERS, Line
 
-DEFAULT_STORAGE = 10_000_000
+DEFAULT_STORAGE: Final = 10_000_000
+_SHARES: Final[Mapping[int, float]] = {SLOTS: 0.8, **dict.fromkeys((SUBMITTERS, GROUPS, USERS), 0.2 / 3)}
+"""The shares of the data sets in the storage. Almost all lines are those of slots."""
+_LAST_SHARE: Final = 0.8
+"""The share of the last level in that of its data set. The others have equal shares of the rest."""
 
 
 class HistoryEntry(NamedTuple):
@@ -41,16 +46,22 @@ class HistoryFiles:
         return self.folder / f"viewhist{data_set}.{level}.{suffix}"
 
     def append(self, lines: Iterable[Line]) -> None:
-        """Append lines, and rename the files that have reached their size. Each pair of files has an equal share."""
+        """Append lines, and first rename the files that would exceed their share."""
         texts: dict[tuple[int, int], list[str]] = {}
         for data_set, level, text in lines:
             texts.setdefault((data_set, level), []).append(text)
         for place, added in texts.items():
-            path = self.path(*place, "new")
-            with path.open("a") as file:
-                file.write("".join(added))
-            if path.stat().st_size > self.max_storage // (LEVELS * SETS * 2):
+            path, text = self.path(*place, "new"), "".join(added)
+            size = path.stat().st_size if path.exists() else 0
+            if size and size + len(text.encode()) > self._share(*place):
                 os.replace(path, self.path(*place, "old"))
+            with path.open("a") as file:
+                file.write(text)
+
+    def _share(self, data_set: int, level: int) -> float:
+        """Return how many bytes a file may have. There are two, the new one and the old one."""
+        of_level = _LAST_SHARE if level == LEVELS - 1 else (1 - _LAST_SHARE) / (LEVELS - 1)
+        return self.max_storage * _SHARES.get(data_set, 0) * of_level / 2
 
     def entries(self, data_set: int, since: int, until: int) -> list[HistoryEntry]:
         """Return the entries of a period, from the level with the highest resolution that reaches back to its start, or

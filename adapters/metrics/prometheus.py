@@ -13,7 +13,7 @@ from attrs import frozen
 
 from ...domain.classad import ERROR, UNDEFINED, ClassAd, ClassAdSyntaxError, Context, parse
 from ...domain.config import ConfigError
-from .evaluation import Metric
+from .evaluation import COLLECTOR_NAME, Metric
 from .exposition import Family
 
 _PREFIX = "htcondor_"
@@ -58,7 +58,9 @@ class FamilyBuilder:
         return list(families.values())
 
     def _labels(self, metric: Metric, context: Context) -> dict[str, str]:
-        scope = ClassAd({"MetricMachine": metric.machine, "MetricPool": self.pool}, chained=metric.ad)
+        name = metric.ad.eval(COLLECTOR_NAME)
+        pool = name if isinstance(name, str) else self.pool
+        scope = ClassAd({"MetricMachine": metric.machine, "MetricPool": pool}, chained=metric.ad)
         labels = {}
         for source in (self.labels, metric.labels):
             for name, expression in source.items():

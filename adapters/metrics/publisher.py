@@ -9,7 +9,7 @@ import os
 import shlex
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
@@ -22,11 +22,13 @@ from ...domain.config import ConfigError, Configuration
 from ...domain.events import WriterBegan
 from ..bounded_text import output_of
 from ..machine.host import host_name
+from ..replaced_files import replace_file
 from ..runtime.queries import Queries
 from .definitions import read_definitions
 from .evaluation import Evaluator, Metric
 from .exposition import Family, text_format
 from .ganglia import GangliaSender, destinations, hosts_in_gstat
+from .monitored_pools import MonitoredPools
 from .pool_metrics import pool_metrics
 from .prometheus import FamilyBuilder, read_labels
 from .resets import Resets
@@ -35,6 +37,7 @@ from .schedd_statistics import ScheddStatistics
 METRICD, GANGLIAD = "METRICD", "GANGLIAD"
 DEFAULT_DEFINITIONS: Final = Path(__file__).parent / "definitions"
 """The definitions that apply if no others are installed."""
+NO_LIBRARY: Final = "NOOP"  #: the value of GANGLIA_LIB with which nothing is sent
 _HEARTBEAT_S: Final = 20
 _GSTAT_S: Final = 30
 _DAEMONS = ("Scheduler", "Negotiator", "Collector", "Machine")
@@ -70,8 +73,8 @@ class Settings:
             return None
         path = self.configuration.get(f"{self._ganglia}_RESET_METRICS_FILE").strip() or "metricsToReset"
         suffix = ".ganglia_metrics"
-        path = path if path.endswith(suffix) else path + suffix
-        return Resets(Path(self.configuration.get("SPOOL"), path))
+        file = Path(self.configuration.get("SPOOL"), path if path.endswith(suffix) else path + suffix)
+        return Resets(file) if file.parent.is_dir() else None
 
     def evaluator(self, system: str) -> Evaluator:
         name = f"{self.daemon}_METRICS_CONFIG_DIR"
@@ -95,7 +98,7 @@ class Settings:
         """Return the sender to Ganglia, or None if no gmond.conf is installed and none is named."""
         path = self.configuration.get("GANGLIA_CONFIG")
         lifetime = self.configuration.integer("GANGLIAD_MIN_METRIC_LIFETIME", 86400)
-        if self.configuration.get("GANGLIA_LIB") == "NOOP":
+        if self.configuration.get("GANGLIA_LIB").strip() == NO_LIBRARY:
             return GangliaSender([], self.interval, lifetime)
         is_default = self.configuration.source("GANGLIA_CONFIG").kind == "default"
         if self.daemon == METRICD and is_default and not os.path.exists(path):
@@ -135,6 +138,7 @@ class Publisher:
     _resets: Resets | None = field(init=False)
     _labels: ClassAd = field(init=False, factory=ClassAd)
     _statistics: ScheddStatistics = field(init=False, factory=ScheddStatistics)
+    _pools: MonitoredPools = field(init=False)
     _position: int = field(init=False, default=-1)
     _told: set[str] = field(init=False, factory=set)
     _processes: dict[int, object] = field(init=False, factory=dict)
@@ -142,6 +146,11 @@ class Publisher:
     def __attrs_post_init__(self) -> None:
         self._ganglia = self.settings.evaluator("ganglia")
         self._sender, self._resets = self.settings.sender(), self.settings.resets
+        self._pools = MonitoredPools.of(self.settings.configuration, self.warn)
+        library = self.settings.configuration.get("GANGLIA_LIB").strip()
+        if library not in ("", NO_LIBRARY):
+            reason = f"packets are sent without libganglia; only {NO_LIBRARY}, which sends none, has an effect"
+            self._once(f"GANGLIA_LIB = {library} has no effect: {reason}", self.warn)
         if self.settings.daemon == METRICD:
             self._prometheus = self.settings.evaluator("prometheus")
             self._labels = read_labels(self.settings.configuration.get("PROMETHEUS_DEFAULT_LABELS"))
@@ -168,23 +177,37 @@ class Publisher:
 
     def publish(self) -> Cycle:
         """Publish the metrics once."""
-        with Queries(self.url) as queries:
-            if queries.imported:
-                why = "was imported, and `poolbook metrics` describes a pool of its own log"
-                raise ConfigError(f"{self.url} {why}; `poolbook usage` shows what an imported pool has done")
-            now = int(self.now())
-            self._read_events(queries)
-            ads = list(self._ads(queries, now))
-            pool = queries.views.pool().name
-            context = Context(now=now, timezone=datetime.now().astimezone().tzinfo or UTC)
+        now = int(self.now())
+        context = Context(now=now, timezone=datetime.now().astimezone().tzinfo or UTC)
+        if self._pools.pools:
+            pool, ads = host_name(), list(self._selected(self._pools.ads(now), now))
             families = self._families(ads, pool, context)
-            if self._prometheus is not None:
-                families += pool_metrics(queries.views, self._statistics, self._position)
+        else:
+            pool, ads, families = self._of_own_pool(now, context)
         sent = self._send(ads, pool, context)
         if self.file:
             self._write(text_format(families))
         self._report()
         return Cycle(families, sent)
+
+    def families(self) -> list[Family]:
+        """Return the families of the pool's metrics, without publishing them. Raise `ConfigError` for an import."""
+        now = int(self.now())
+        return self._of_own_pool(now, Context(now=now, timezone=datetime.now().astimezone().tzinfo or UTC))[2]
+
+    def _of_own_pool(self, now: int, context: Context) -> tuple[str, list[ClassAd], list[Family]]:
+        """Return the name of the log's pool, its ads, and the families of its metrics."""
+        with Queries(self.url) as queries:
+            if queries.imported:
+                why = "was imported, and `poolbook metrics` describes a pool of its own log"
+                raise ConfigError(f"{self.url} {why}; `poolbook usage` shows what an imported pool has done")
+            self._read_events(queries)
+            ads = list(self._selected(self._own_ads(queries, now), now))
+            pool = queries.views.pool().name
+            families = self._families(ads, pool, context)
+            if self._prometheus is not None:
+                families += pool_metrics(queries.views, self._statistics, self._position)
+        return pool, ads, families
 
     def _families(self, ads: list[ClassAd], pool: str, context: Context) -> list[Family]:
         if self._prometheus is None:
@@ -212,9 +235,8 @@ class Publisher:
             self._statistics.fold(event)
             self._position = position
 
-    def _ads(self, queries: Queries, now: int) -> Iterator[ClassAd]:
-        """Yield the pool's ads with what only this process knows: statistics, addresses and the server's process."""
-        requirements = self.settings.configuration.expression(f"{self.settings.daemon}_REQUIREMENTS")
+    def _own_ads(self, queries: Queries, now: int) -> Iterator[ClassAd]:
+        """Yield the pool's ads with what only this process knows: statistics and the server's process."""
         process = self._process_attributes()
         for ad in queries.ads("", now):
             kind = ad.eval("MyType")
@@ -222,6 +244,12 @@ class Publisher:
                 ad.update(self._statistics.attributes())
             if kind in _DAEMONS and ad.eval("Machine") == host_name():
                 ad.update(process)
+            yield ad
+
+    def _selected(self, ads: Iterable[ClassAd], now: int) -> Iterator[ClassAd]:
+        """Yield the ads that METRICD_REQUIREMENTS selects, with addresses."""
+        requirements = self.settings.configuration.expression(f"{self.settings.daemon}_REQUIREMENTS")
+        for ad in ads:
             address = _address(str(ad.eval("Machine")))
             if address and "MyAddress" not in ad:
                 ad["MyAddress"] = f"<{address}:0>"
@@ -250,10 +278,8 @@ class Publisher:
             return {}
 
     def _write(self, text: str) -> None:
-        temporary = f"{self.file}.tmp"
         try:
-            Path(temporary).write_text(text)
-            os.replace(temporary, self.file)
+            replace_file(Path(self.file), text)
         except OSError as error:
             self._once(f"PROMETHEUS_METRICS_FILE = {self.file} cannot be written: {error.strerror}", self.warn)
 

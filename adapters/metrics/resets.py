@@ -7,12 +7,12 @@ Source: ``StatsD::publishAggregateMetrics``, ``Metric::serialize``.
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from attrs import define, evolve, field
 
+from ..replaced_files import replace_file
 from .evaluation import FLOATS, Metric
 
 _NUMBERS = {
@@ -45,9 +45,7 @@ class Resets:
 
     def _write(self) -> None:
         lines = [f"{_serialize(metric, key)}\n" for key, metric in self._last.items()]
-        temporary = self.path.with_name(f"{self.path.name}.tmp")
-        temporary.write_text(f"{len(lines)}~{''.join(lines)}")
-        os.replace(temporary, self.path)
+        replace_file(self.path, f"{len(lines)}~{''.join(lines)}")
         self._written = frozenset(self._last)
 
 

@@ -15,6 +15,7 @@ from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import is_published
 from ...domain.state.caches import ad_from_attributes, parse_cached
+from ...domain.state.job_ad import SPOOLED_OUTPUT_FILES, quoted
 from ..machine.execution import activation as execution
 from ..machine.starter import Starter
 from .job_containers import container_of, with_image
@@ -133,7 +134,6 @@ def activation(
     the configured one, and ``spool`` is its spool directory."""
     job, slot = ReadAd(launch.job_ad), ReadAd(launch.slot_ad)
     memory, disk = slot.number("Memory") or 0, slot.number("Disk") or 0
-    dynamic = launch.slot_ad.get("DynamicSlot") == "true"
     transfer = with_image(file_transfer(job, slot, starter, launch.most_moved, spool), launch.job_ad)
     return execution.LaunchRequest(
         key=launch.key,
@@ -155,12 +155,14 @@ def activation(
         cpus=slot.number("Cpus") or 1,
         memory_mb=memory,
         disk_kb=disk,
-        # A static slot's share is an estimate; a carved slot has exactly what the job requested.
-        limits=execution.ResourceLimits(memory_mb=memory if dynamic else None, disk_kb=disk if dynamic else None),
+        limits=starter.limits.limits(launch.slot_ad, launch.job_ad, memory, disk),
         kill_signals=kill_signals(job),
         nice=starter.nice(launch.job_ad),
         execute=place or starter.directory(slot.number("SlotID") or 0),
         run_in_iwd=True,
+        remote_iwd=job.text("RemoteIwd"),
+        wrapper="" if job.number("JobUniverse") == _SCHEDULER_UNIVERSE else starter.wrapper,
+        dataflow=_dataflow(job),
         transfer=transfer,
         container=container_of(launch, starter.containers, transfer is not None, account),
         account=account,
@@ -170,6 +172,13 @@ def activation(
         chirp=_chirp(job, starter, ours=bool(launch.cluster)),
         deadline=launch.deadline,
     )
+
+
+def _dataflow(job: ReadAd) -> dict[str, tuple[str, ...]] | None:
+    if not job.is_true("SkipIfDataflow"):
+        return None
+    inputs = tuple(name for name in _names(job.text("TransferInput")) if "://" not in name)
+    return {"inputs": inputs, "outputs": _names(job.text("TransferOutput"))}
 
 
 def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
@@ -183,6 +192,23 @@ def _chirp(job: ReadAd, starter: Starter, ours: bool) -> execution.Chirp | None:
         updates=ours and chirp.updates and job.value("WantRemoteUpdates") is not False,
         delayed=chirp.delayed if ours and job.value("WantDelayedUpdates") is not False else (),
     )
+
+
+def sandbox_attributes(report: execution.Usage | execution.Exited) -> dict[str, str]:
+    """Return the attributes of a job that describe its files: their number, the times of output and error while it
+    runs, and at its end the names of the transferred outputs.
+
+    Source: publishUpdateAd and publishJobExitAd in HTCondor's jic_shadow.cpp."""
+    attributes = {name: str(value) for name, value in report.sandbox.items()}
+    if isinstance(report, execution.Usage):
+        return attributes
+    last = report.moves[-1] if report.moves else None
+    names = last.names if last is not None and not (last.failed or last.kept) else None
+    counts = {name: text for name, text in attributes.items() if name == _FILE_COUNT}
+    return {**counts, **({SPOOLED_OUTPUT_FILES: quoted(names)} if names is not None else {})}
+
+
+_FILE_COUNT = "ScratchDirFileCount"
 
 
 def client_activation(
@@ -215,7 +241,8 @@ def client_activation(
 
 
 NO_LIMITS: Mapping[str, str] = {}
-_AT_THE_ACCESS_POINT = frozenset({7, 12})  #: the universes scheduler and local
+_SCHEDULER_UNIVERSE = 7
+_AT_THE_ACCESS_POINT = frozenset({_SCHEDULER_UNIVERSE, 12})  #: the universes scheduler and local
 
 
 def file_transfer(

@@ -53,7 +53,7 @@ _PLAIN = re.compile(r'-?\d+(?:\.\d+)?(?:E[-+]?\d+)?|"[^"\\]*"|true|false|undefin
 
 
 def ads_at(url: str, places: Iterable[AdPlace], sieve: Sieve | None = None) -> Iterator[ClassAd]:
-    """Yield the ads at these places in the log at `url`, in order, except those that `sieve` skips. Each ad is read
+    """Yield the ads at these places in the log at `url`, in order, except for ads that `sieve` skips. Each ad is read
     when it is needed. Raise `LogError` if the log cannot be read."""
     from ...domain.classad import ClassAd
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from attrs import frozen
@@ -35,17 +35,28 @@ class ReserveCluster:
     """Return the ``Terms`` of the next submission."""
 
 
+MACHINE_COMMANDS: Final = (
+    "VacateSlot", "SuspendClaim", "ContinueClaim", "Drain", "CancelDrain", "ShutDown", "ReadConfiguration", "ComeBack",
+)  # fmt: skip
 Served = Reschedule | ReadConfiguration | ComeBack | ReserveCluster | SubmitDescription
 """Requests that a server handles itself, in addition to the pool's commands."""
 _COMMANDS: tuple[type[s.Command], ...] = (
     s.Submit, *s.JOB_COMMANDS.values(), s.RunNow, s.Edit, s.VacateSlot, s.SuspendClaim, s.ContinueClaim, s.Drain,
-    s.CancelDrain, s.ShutDown, s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter,
+    s.CancelDrain, s.ShutDown, s.SetSubmitter, s.ResetUsage, s.DeleteSubmitter, s.SwitchDaemons,
 )  # fmt: skip
 COMMANDS = {kind.__name__: kind for kind in _COMMANDS}
 """The commands that a client may send, by the name in the request."""
 SERVED: dict[str, type[Served]] = {
     kind.__name__: kind for kind in (Reschedule, ReadConfiguration, ComeBack, ReserveCluster, SubmitDescription)
 }
+
+LEVELS: Final[Mapping[str, str]] = {
+    **dict.fromkeys((*(kind.__name__ for kind in s.JOB_COMMANDS.values()), "Edit", "RunNow", "Submit"), "WRITE"),
+    **dict.fromkeys(("Reschedule", "ReserveCluster"), "WRITE"),
+    **dict.fromkeys(("DeleteSubmitter", "ResetUsage", "SetSubmitter", "SwitchDaemons"), "ADMINISTRATOR"),
+    **dict.fromkeys(MACHINE_COMMANDS, "ADMINISTRATOR"),
+}
+"""The authorization level that each command needs from a client that is authenticated by a token or certificate."""
 
 
 def command_of(request: Mapping[str, Any]) -> s.Command:

@@ -60,7 +60,7 @@ FILE = "poolbook.conf"
 def config_files(
     files: Sequence[Path | str] = (), environment: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> list[Path]:
-    """Return the configuration files, which may be none if only defaults apply. A directory stands for its files, as
+    """Return the configuration files, which may be none if only defaults apply. A directory represents its files, as
     in LOCAL_CONFIG_DIR. `folder` is by default the current directory. Raise `ConfigError` if another user could have
     written the folder's own file, which may run programs. A file that the caller names is trusted."""
     if files:

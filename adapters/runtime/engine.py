@@ -137,19 +137,21 @@ class Engine(LogWriter):
 
     def wait(self, until: int | None = None) -> list[s.Stimulus]:
         """Wait until something happens in the world or a timed action is due, at the latest until `until` (by the
-        world's clock). Return the stimuli, which the caller must handle."""
+        world's clock). Return the stimuli, which the caller must handle. Raise `LogError` if the log cannot be read:
+        then the next call returns the stimuli of this one, too."""
         wake = self._retry_at()
         if wake is None:
             wake = self.next_wake() if self.executing else None
             wake = None if wake is None else wake - self._clock_lead
         instants = [at for at in (wake, until) if at is not None]
-        came = [*self.unlogged, *map(self._in_log_time, self.world.wait(min(instants, default=None)))]
-        self.unlogged = []
-        if self._retry_at() is not None:  # after a failed append, nothing is due before the retry
-            return came
-        look = self._moment()
-        due = agenda.due_stimuli(look, came) if self.executing else agenda.timer_stimuli(look)
-        return [*came, *map(self._with_id, due)]
+        self.unlogged += map(self._in_log_time, self.world.wait(min(instants, default=None)))
+        due: list[s.Stimulus] = []
+        if self._retry_at() is None:  # after a failed append, nothing is due before the retry
+            look = self._moment()
+            timed = agenda.due_stimuli(look, self.unlogged) if self.executing else agenda.timer_stimuli(look)
+            due += map(self._with_id, timed)
+        came, self.unlogged = self.unlogged, []
+        return [*came, *due]
 
     def _retry_at(self) -> int | None:
         """Return when to retry after a failed append, by the world's clock, or None if no retry is pending."""

@@ -21,7 +21,7 @@ _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "s
 
 def held_for_limit(limit: str, request: execution.LaunchRequest | None) -> str:
     """Return the hold reason of a job that exceeded a limit, with HTCondor's text if HTCondor has this limit."""
-    memory, disk = (request.memory_mb, request.disk_kb) if request else ("?", "?")
+    memory, disk = (request.limits.memory_mb or request.memory_mb, request.disk_kb) if request else ("?", "?")
     return _LIMITS.get(limit, "").format(memory=memory, disk=disk)
 
 

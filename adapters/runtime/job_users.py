@@ -49,7 +49,9 @@ class JobUsers:
         try:
             if launch.owner == self._own_name:
                 return self._roots(launch, accounts), None
-            files = accounts.owner_account(launch.owner)
+            # A job of another pool may run as the slot user, although its owner has no account here.
+            needs_owner = not launch.holder or accounts.runs_as_owner(launch.job_ad, launch.owner)
+            owner = accounts.owner_account(launch.owner) if needs_owner else None
             account = accounts.account_of(launch.job_ad, launch.slot, launch.owner)
         except NoAccount as none:
             if none.of_job:
@@ -58,13 +60,13 @@ class JobUsers:
             why = f"Error from {launch.slot}: Starter failed to initialize: {none}"
             raise NotRun(NO_STARTER, why) from None
         group = unquoted(launch.job_ad.get("PrimaryUnixGroup", ""))
-        if group and account.uid == files.uid:
+        if group and owner is not None and account.uid == owner.uid:
             try:
                 account = with_primary_group(account, group)
             except NoAccount as none:
                 why = f"Could not install primary unix group {group} from supplemental groups: {none}"
                 raise NotRun(NO_GROUP, why) from None
-        return account, files
+        return account, owner or account
 
     def _roots(self, launch: Launch, accounts: JobAccountSettings) -> execution.UnixAccount | None:
         """Return the user as whom root's job runs, or None if it runs as root."""

@@ -23,17 +23,17 @@ from ...domain.ports.stimuli import (
     ActivationStarted,
     BackfillEnded,
     BackfillRunning,
-    BenchmarksDone,
     DevicesFailed,
     MailHandled,
+    SensorsReported,
     Stimulus,
     Transferred,
 )
 from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
-from ...domain.state.job_ad import unquoted
-from ..machine import benchmarks
-from ..machine.children import Child
-from ..machine.cron import FAILED, REASON, Cron, DeviceSample, cron_jobs
+from ...domain.state.job_ad import SKIPPED, unquoted
+from ..machine.benchmark_programs import Benchmarks
+from ..machine.cron import FAILED, REASON, Cron, DeviceSample
+from ..machine.cron_settings import BENCHMARKS, CronList, cron_list
 from ..machine.device_use import DeviceUse
 from ..machine.execution import activation as execution
 from ..machine.execution.client import ReplacedError, Supervisor, SupervisorError
@@ -42,7 +42,7 @@ from ..machine.mail import Mailer, MailSettings
 from ..machine.sensors import CondorLoad, Sensors, machine_load
 from ..machine.spool import Spool
 from ..machine.starter import Starter
-from .activations import PLAIN, ReadAd, activation, client_activation
+from .activations import PLAIN, ReadAd, activation, client_activation, sandbox_attributes
 from .hold_reasons import FAILED_CHECKPOINT, held_for_failure, held_for_limit, held_for_transfer, not_ours
 from .job_users import NO_ACCOUNT, JobUsers, NotRun, client_account
 
@@ -50,6 +50,11 @@ _CLIENT = ""  #: the key for the load of the machine's backfill client, instead 
 NOT_STARTED = 1003  #: VacateReasonCode of a job that could not be started: JobNotStarted
 AGAIN = 1_000_000  #: microseconds before retrying to connect to the supervisor
 WARM_UP = 2_000_000  #: maximum microseconds that a starting pool waits for its sensors' first readings
+
+
+def _cron_lists(configuration: Configuration) -> tuple[CronList, CronList]:
+    """Return the configured sensors and benchmarks. Raise `ConfigError` if one cannot be run as configured."""
+    return cron_list(configuration), cron_list(configuration, BENCHMARKS)
 
 
 def _ticker() -> int:
@@ -118,12 +123,16 @@ class LocalWorld(World):
         self._clients: set[str] = set()  # the keys of backfill clients
         self._watching = False
         self._starter = PLAIN
+        self.uid_domain = ""  #: of the pool, for an execution point that receives jobs of other pools
         self.spool = Spool(self._folder)
         self._sensors: Sensors | None = None
         self._devices = DeviceUse()
-        self._cron = Cron(self.watch, self.unwatch, tell, self._take_device_sample)
+        self._benchmarks = Benchmarks(self.watch, self.unwatch, tell, lambda: self._cron.is_below_max_load())
+        self._cron = Cron(
+            self.watch, self.unwatch, tell, self._take_device_sample, self._publish,
+            has_room=lambda: not self._benchmarks.is_running(),
+        )  # fmt: skip
         self._load = CondorLoad()
-        self._benchmarks: dict[str, Child] = {}
         self._mailer = Mailer(self.watch, self.unwatch, self._report_mail)
 
     def now(self) -> int:
@@ -139,20 +148,21 @@ class LocalWorld(World):
         """Apply a configuration: its sensors, including STARTD_CRON jobs, and its settings for starting jobs. If
         ``check`` raises `ConfigError`, change nothing."""
         _check_owner(configuration)
-        jobs, sensors = cron_jobs(configuration), Sensors.from_configuration(configuration)
+        (programs, tests), sensors = _cron_lists(configuration), Sensors.from_configuration(configuration)
         self._starter = Starter.from_configuration(configuration, self._folder)
         self.spool.configure(configuration)
         self._mailer.settings = MailSettings.from_configuration(configuration)
         if self._sensors is not None:
             self._sensors.close()
         self._sensors = sensors
-        self._cron.configure(jobs, self.now())
+        self._cron.configure(programs, self.now())
+        self._benchmarks.configure(tests, self.now())
 
     def check(self, configuration: Configuration) -> None:
         """Check that ``configure`` can apply a configuration. Raise `ConfigError` if a sensor cannot be run as
         configured, or jobs or a backfill client cannot be started."""
         _check_owner(configuration)
-        cron_jobs(configuration)
+        _cron_lists(configuration)
         Starter.from_configuration(configuration, self._folder)
 
     def warm_up(self) -> None:
@@ -170,7 +180,7 @@ class LocalWorld(World):
         loads = dict(self._load.loads(now, machine_load()))
         client = loads.pop(_CLIENT, 0.0)
         readings = self._sensors.read(now, loads)
-        attributes, records = self._cron.attributes(), self._cron.records()
+        attributes, records = {**self._benchmarks.other_attributes(), **self._cron.attributes()}, self._cron.records()
         if not (attributes or records or client):
             return readings
         use = self._devices.of_slots()
@@ -188,23 +198,12 @@ class LocalWorld(World):
                 ids = tuple(devices.split(","))
                 self._news.append(DevicesFailed(f"device-{ids[0]}-{sample.at}", machine, resource, ids, reason))
 
+    def _publish(self, names: frozenset[str]) -> None:
+        machine = unquoted((self._cron.machine_ad or {}).get("Machine", ""))
+        self._news.append(SensorsReported(f"sensors-{self.now()}", machine, names))
+
     def benchmark(self, slot: str) -> None:
-        """Run the benchmarks in a separate process, without blocking the pool."""
-        if slot in self._benchmarks:
-            return
-        command, environment = benchmarks.benchmark_command()
-        output: list[str] = []
-
-        def report_result() -> None:
-            self._benchmarks.pop(slot, None)
-            result = benchmarks.parse_result("".join(output))
-            self._news.append(BenchmarksDone(f"benchmarks-{slot}-{self.now()}", slot, *result))
-
-        try:
-            child = Child(command, self.watch, self.unwatch, output.append, report_result, environment=environment)
-            self._benchmarks[slot] = child
-        except OSError:
-            report_result()
+        self._benchmarks.run(slot, self.now())
 
     def send(self, mail: Mail) -> None:
         self._mailer.send(mail)
@@ -237,7 +236,7 @@ class LocalWorld(World):
             self._clients.add(launch.key)
             return client_activation(launch, self._starter, client_account(launch))
         if users is not None:
-            account, files = users.user_of_launch(launch, self._starter.accounts)
+            account, files = users.user_of_launch(launch, self._starter.accounts.in_pool_of(self.uid_domain))
             slot = ReadAd(launch.slot_ad).number("SlotID") or 0
             place = users.scratch_parent(self._starter.directory(slot)) if account or files else ""
             if launch.holder:
@@ -354,9 +353,9 @@ class LocalWorld(World):
         return list(self._stimuli_of(reports))
 
     def wait(self, until: int | None) -> list[Stimulus]:
-        due = self._cron.next_due_time()
-        if due is not None:
-            until = due if until is None else min(until, due)
+        for due in (self._cron.next_due_time(), self._benchmarks.next_due_time()):
+            if due is not None:
+                until = due if until is None else min(until, due)
         timeout = None if until is None else max(0.0, (until - self.now()) / 1_000_000)
         if self._watching and self._again_at:
             again = max(0.0, (self._again_at - _ticker()) / 1_000_000)
@@ -364,11 +363,14 @@ class LocalWorld(World):
         mailing = self._mailer.seconds_to_deadline()
         if mailing is not None:
             timeout = mailing if timeout is None else min(timeout, mailing)
+        self._news += self._benchmarks.results(self.now())
         if self._news:
             timeout = 0.0
         for key, _ in self._selector.select(timeout):
             key.data()
-        self._cron.start_due_programs(self.now())
+        for programs in (self._cron, self._benchmarks):
+            programs.start_due_programs(self.now())
+        self._news += self._benchmarks.results(self.now())
         self._mailer.end_overdue_program()
         came, self._news = self._news, []
         return came + self._reports()
@@ -433,8 +435,11 @@ class LocalWorld(World):
             self._load.record_cpu_time(key, report.at, report.user_us + report.system_us)
             return ActivationMeasured(
                 f"usage-{key}-{report.at}", key, report.image_kb, report.rss_kb, report.disk_kb, report.user_us,
-                report.system_us, self._devices.usage(key),
+                report.system_us, {**self._devices.usage(key), **sandbox_attributes(report)},
+                self._starter.update_every, self._starter.first_update,
             )  # fmt: skip
+        if isinstance(report, execution.Failed) and report.part == execution.SKIPPED:
+            return ActivationEnded(f"end-{key}", key, report.at, 0, usage={SKIPPED: "true"})
         if isinstance(report, execution.Failed):
             return ActivationEnded(
                 f"end-{key}", key, report.at, failed=True,
@@ -457,7 +462,8 @@ class LocalWorld(World):
             f"end-{report.key}", report.key, report.at, report.code, report.signal, report.user_us, report.system_us,
             report.peak_kb, report.disk_kb, hold_reason=reason, hold_code=code, hold_subcode=subcode,
             undelivered=report.undelivered, protocol=protocol, core=report.core_file,
-            expired=report.violated == execution.EXPIRED, usage=self._devices.usage(report.key),
+            expired=report.violated == execution.EXPIRED,
+            usage={**self._devices.usage(report.key), **sandbox_attributes(report)},
         )  # fmt: skip
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
@@ -482,8 +488,7 @@ class LocalWorld(World):
     def close(self) -> None:
         self._cron.close()
         self._mailer.close()
-        for child in list(self._benchmarks.values()):
-            child.kill()
+        self._benchmarks.close()
         if self._sensors is not None:
             self._sensors.close()
         self._supervisor.close()

@@ -25,7 +25,7 @@ from ...domain.fold.evolve import fold
 from ...domain.names import JobId
 from ...domain.ports import stimuli as s
 from ...domain.ports.effects import Benchmark, DeleteRecord, Send, Signal, Start, StartClient, effects
-from ...domain.ports.log import EventStore
+from ...domain.ports.log import EventStore, LogError
 from ...domain.ports.sensor_readings import Readings
 from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
@@ -89,13 +89,18 @@ class LogWriter:
     deadline_of: Callable[[Slot], int] = lambda slot: 0  #: the deadline (``World.renew``) of a slot's external job
     _readings: dict[str, Readings] = field(default_factory=dict)  #: of this instant, by machine: each is asked once
     unlogged: list[s.Stimulus] = field(default_factory=list)  #: what the log could not take, until the next wait
-    _refused_at: int | None = None  #: when the last append failed, by the world's clock
+    _refused_at: int | None = None  #: when the log last failed to take an append or to be read, by the world's clock
 
     @property
     def state(self) -> State:
-        """Return the state of the folded log. Callers must not change it."""
+        """Return the state of the folded log. Callers must not change it. Raise `LogError` if the log must be folded
+        again and cannot be read."""
         if self._stale:
-            self.load()
+            try:
+                self.load()
+            except LogError:
+                self._refused_at = self.world.now()
+                raise
         return self._state
 
     def now(self) -> int:
@@ -149,13 +154,13 @@ class LogWriter:
         Return one answer for each stimulus, after the append. A rejected stimulus changes nothing. `patience` limits
         how many jobs are evaluated individually against a command's constraint. None means no limit.
 
-        :raises LogError: the append failed; nothing was changed
+        :raises LogError: the append failed, or the log cannot be read; nothing was changed
         """
-        before, now = self.state.position, self.now()
-        self._caches.get(EvaluationBudget).copy_from(patience or EvaluationBudget())
         events: list[Event] = []
-        self._readings.clear()
         try:
+            before, now = self.state.position, self.now()
+            self._caches.get(EvaluationBudget).copy_from(patience or EvaluationBudget())
+            self._readings.clear()
             answers = self._decide_all(stimuli, now, events)
             self._append(events, before, now)
         except BaseException:  # also KeyboardInterrupt

@@ -7,7 +7,7 @@ the log: a cycle without decisions has no event, and cycles take no time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import tzinfo
 from functools import cached_property
@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...domain.classad import ClassAd
 from ...domain.defrag.choice import BADPUT, UNCLAIMED
-from ...domain.defrag.defrag_settings import DefragPolicy, policy_in_force
+from ...domain.defrag.defrag_settings import DefragPolicy, policies_in_force
+from ...domain.names import JOBS_PER_ACCESS_POINT
 from ...domain.state.defrag_state import Defrag
+from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER
 from ...domain.units import SECOND
 from ..condor_tools.cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, number, text
 
@@ -32,6 +34,9 @@ _STATES = {"RunningJobs": (RUNNING, TRANSFERRING_OUTPUT, SUSPENDED), "IdleJobs":
 
 _SEPARATE_UNIVERSES = {"local": "Local", "scheduler": "Scheduler"}
 """Universes whose jobs are counted separately, with the word used in the names of these counts."""
+
+
+_NONE: Mapping[str, int] = {}
 
 
 class PoolInstant(NamedTuple):
@@ -91,28 +96,30 @@ def _count_separately(counts: list[Count], prefix: str = "") -> dict[str, int]:
     return totals
 
 
-def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent) -> ClassAd:
+def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent, flocked: Mapping[str, int] = _NONE) -> ClassAd:
+    """Return the ad of an access point. ``flocked``: the number of running jobs in other pools, by submitter."""
     ad = daemon_ad("Scheduler", pool.name, pool.name, pool)
     states = _by_state(counts)
     ad.update({f"Total{name}": jobs for name, jobs in states.items()})
     ad.update(_count_separately(counts, "Total"))
     ad["TotalRemovedJobs"] = _jobs(counts, (REMOVED,))
     ad["TotalJobAds"] = sum(count.jobs for count in counts)
-    ad["TotalFlockedJobs"] = 0  # flocking is not implemented
+    ad["TotalFlockedJobs"] = sum(flocked.values())
     ad["ShadowsRunning"] = states["RunningJobs"]
     ad["NumOwners"] = ad["NumUsers"] = len({count.owner for count in counts})
     ad.update({"RecentJobsStarted": recent.started, "RecentJobsCompleted": recent.completed})
     return ad
 
 
-def submitter_ads(pool: PoolInstant, counts: list[Count]) -> list[ClassAd]:
-    """Return an ad for each submitter that has jobs in the queue, sorted by name."""
+def submitter_ads(pool: PoolInstant, counts: list[Count], flocked: Mapping[str, int] = _NONE) -> list[ClassAd]:
+    """Return an ad for each submitter that has jobs in the queue, sorted by name. ``flocked``: as in `scheduler_ad`."""
     ads = []
     for name in sorted({count.submitter for count in counts}):
         submitter_counts = [count for count in counts if count.submitter == name]
         ad = daemon_ad("Submitter", name, pool.name, pool)
         ad["ScheddName"] = pool.name
-        ad.update({**_by_state(submitter_counts), **_count_separately(submitter_counts), "FlockedJobs": 0})
+        ad.update({**_by_state(submitter_counts), **_count_separately(submitter_counts)})
+        ad["FlockedJobs"] = flocked.get(name, 0)
         ads.append(ad)
     return ads
 
@@ -258,16 +265,40 @@ def _latest(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> list[Cl
 
 
 def defrag_ads(pool: PoolInstant, defrag: Defrag, settings: Mapping[str, str]) -> list[ClassAd]:
-    """Return the ad if the pool defragments.
+    """Return an ad for each daemon that defragments the pool.
 
     :param settings: the pool's current settings
     """
-    policy = policy_in_force(settings)
-    if policy is None:
-        return []
+    ads = []
+    for daemon, policy in policies_in_force(settings).items():
+        ad = daemon_ad("Defrag", policy.name, policy.name.rpartition("@")[2], pool)
+        ad.update(statistics(defrag.of(daemon), policy, pool.now * 1_000_000))
+        ads.append(ad)
+    return ads
 
-    ad = daemon_ad("Defrag", policy.name, policy.name.rpartition("@")[2], pool)
-    ad.update(statistics(defrag, policy, pool.now * 1_000_000))
+
+def had_ads(pool: PoolInstant, settings: Mapping[str, str], log: EventStore, at: int | None) -> list[ClassAd]:
+    """Return the ad of a manager that is one of several, with the reason for its state."""
+    from ...domain.events import HadTransitioned
+    from ...domain.state_machines.had import LEADER, PRE
+    from ...replay.narration.formatting import instant
+    from ...replay.narration.sentence_tables import cause_words
+
+    managers = settings.get("HAD_LIST", "").split()
+    if settings.get("HAD_NAME") not in managers:
+        return []
+    steps = [event for position, event in log.read_stream("had") if at is None or position <= at]
+    last = steps[-1] if steps else None
+    is_current = isinstance(last, HadTransitioned) and pool.since is not None and last.at >= pool.since * SECOND
+    index, state = managers.index(settings["HAD_NAME"]), PRE
+    ad = daemon_ad("HAD", settings["HAD_NAME"], settings["HAD_NAME"], pool)
+    if isinstance(last, HadTransitioned) and is_current:
+        heard = f", last heard at {instant(last.heard)} UTC" if last.heard else ""
+        reason = f"{cause_words(last.cause)}{f': {last.manager}{heard}' if last.manager else ''}"
+        state, ad["HadReason"], ad["HadStateTime"] = last.target, reason, last.at // SECOND
+    ad.update({"HadState": state, "HadIsActive": state == LEADER, "HadIndex": index})
+    ad["HadSelfId"], ad["HadList"] = len(managers) - 1 - index, ", ".join(managers)
+    ad["HadControlleeName"] = settings.get("HAD_CONTROLLEE", "NEGOTIATOR")
     return [ad]
 
 
@@ -287,12 +318,17 @@ class ViewsAndLog(Protocol):
     def log(self) -> EventStore: ...
 
 
-def pool_ads(queries: ViewsAndLog, kind: str, now: int, timezone: tzinfo) -> Iterator[ClassAd]:
-    """Yield the ads of a kind (MyType; empty: all), in the order of a collector."""
+def pool_ads(
+    queries: ViewsAndLog, kind: str, now: int, timezone: tzinfo, *, with_absent: bool = False
+) -> Iterator[ClassAd]:
+    """Yield the ads of a kind (MyType; empty: all), in the order of a collector. It shows absent ads only to queries
+    that read Absent."""
     gathered = _Gathered(queries, now, timezone)
     for each, ads in _KINDS.items():
         if kind in (each, ""):
-            yield from ads(gathered)
+            yield from map(gathered.heard, ads(gathered))
+    if with_absent and kind in ("Machine", ""):
+        yield from queries.views.absent_ads(now)
 
 
 class _Gathered:
@@ -311,6 +347,48 @@ class _Gathered:
         return PoolInstant(self.views.pool().name, self.now, since)
 
     @cached_property
+    def elsewhere(self) -> dict[str, tuple[int, int, int]]:
+        """The number, entries and last time of each role elsewhere, by its name."""
+        return {peer: (nth, entries, last) for peer, nth, entries, last in self.views.peers()}
+
+    @cached_property
+    def roles(self) -> tuple[str, ...]:
+        """The roles that act in this log; empty: all."""
+        from ...domain.events import PoolFounded
+
+        events = (event for _, event in self.queries.log.read_stream("pool"))
+        return next((event.roles for event in events if isinstance(event, PoolFounded)), ())
+
+    def access_points(self) -> Iterator[tuple[PoolInstant, list[Count], int]]:
+        """Yield the access points of this log, and the ones that report to a manager, with their jobs and number."""
+        if not self.roles or ACCESS_POINT in self.roles:
+            yield self.pool, [Count(*row) for row in self.views.counts(0)], 0
+        for peer, (nth, _, _) in self.elsewhere.items():
+            if nth and MANAGER in self.roles:
+                name = peer.partition("/")[2]
+                yield PoolInstant(name, self.now, None), [Count(*row) for row in self.views.counts(nth)], nth
+
+    def masters(self) -> list[ClassAd]:
+        """Return the ads of the machines' masters, and at a manager its own and the access points' masters."""
+        machines = self.views.machines()
+        names = [at.name for at, _, _ in self.access_points()] if self.roles else []
+        own = [self.pool.name] if MANAGER in self.roles else []
+        return [master_ad(self.pool, name, machines.get(name, {})) for name in dict.fromkeys([*own, *names, *machines])]
+
+    def heard(self, ad: ClassAd) -> ClassAd:
+        """Add to an ad from a role elsewhere how many entries were read from its log, and when the last was. None is
+        lost, because each is read after the one before."""
+        kinds = {"StartD": EXECUTION_POINT, "Machine": EXECUTION_POINT, "Scheduler": ACCESS_POINT}
+        roles = [kinds[text(ad, "MyType") or ""]] if text(ad, "MyType") in kinds else [ACCESS_POINT, EXECUTION_POINT]
+        name = text(ad, "ScheddName") or text(ad, "Machine")
+        known = [self.elsewhere[peer] for role in roles if (peer := f"{role}/{name}") in self.elsewhere]
+        if known and MANAGER in self.roles:
+            _, entries, last = max(known, key=lambda each: each[2])
+            ad["UpdateSequenceNumber"] = ad["UpdatesTotal"] = entries
+            ad["UpdatesSequenced"], ad["UpdatesLost"], ad["LastHeardFrom"] = entries - 1, 0, last // SECOND
+        return ad
+
+    @cached_property
     def counts(self) -> list[Count]:
         return [Count(*row) for row in self.views.counts()]
 
@@ -320,17 +398,36 @@ class _Gathered:
 
     def schedulers(self) -> list[ClassAd]:
         lately = recent(self.queries.log, (self.now - WINDOW) * SECOND)
-        return [scheduler_ad(self.pool, self.counts, lately)]
+        return [
+            scheduler_ad(at, counts, lately.get(nth, Recent(0, 0)), self.views.flocked(nth))
+            for at, counts, nth in self.access_points()
+        ]
+
+    @cached_property
+    def turned_off(self) -> Collection[str]:
+        """The parts of the manager that are turned off."""
+        from ...domain.events import DaemonsSwitched
+        from ...domain.fold.had_fold import note_switch
+
+        off: dict[str, DaemonsSwitched] = {}
+        for position, event in self.queries.log.read_stream("daemons"):
+            if isinstance(event, DaemonsSwitched) and (self.queries.at is None or position <= self.queries.at):
+                note_switch(off, event)
+        return off
+
+    def unless_off(self, part: str, ads: Callable[[], list[ClassAd]]) -> list[ClassAd]:
+        """Return the ads of a part of the manager; none if it is turned off."""
+        return [] if part in self.turned_off else ads()
 
     def negotiators(self) -> list[ClassAd]:
         from ...domain.state.negotiators import has_several, name_in_events, negotiator_names
 
-        settings = self.views.pool().settings
-        if not has_several(settings):
-            return [negotiator_ad(self.pool, self.views.cycles(), self.views.limits_in_use())]
+        settings, off = self.views.pool().settings, self.turned_off
+        names = [name for name in negotiator_names(settings) if name not in off]
         limits = self.views.limits_in_use()
-        cycles = {name: self.views.cycles(name_in_events(name)) for name in negotiator_names(settings)}
-        return [negotiator_ad(self.pool, cycles[name], limits, name) for name in cycles]
+        cycles = {name: self.views.cycles(name_in_events(name)) for name in names}
+        several = has_several(settings)
+        return [negotiator_ad(self.pool, cycles[name], limits, name if several else "") for name in names]
 
     def accounting(self) -> list[ClassAd]:
         from ...domain.state.negotiators import negotiator_names
@@ -344,12 +441,17 @@ class _Gathered:
 
 
 _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
-    "Defrag": lambda own: defrag_ads(own.pool, *own.views.defrag()),
+    "Defrag": lambda own: own.unless_off("DEFRAG", lambda: defrag_ads(own.pool, *own.views.defrag())),
+    "HAD": lambda own: own.unless_off(
+        "HAD", lambda: had_ads(own.pool, own.views.pool().settings, own.queries.log, own.queries.at)
+    ),
     "Collector": lambda own: [collector_ad(own.pool, own.counts, own.slots)],
-    "Submitter": lambda own: submitter_ads(own.pool, own.counts),
+    "Submitter": lambda own: [
+        ad for at, counts, nth in own.access_points() for ad in submitter_ads(at, counts, own.views.flocked(nth))
+    ],
     "StartD": lambda own: [startd_ad(own.pool, *machine, own.slots) for machine in own.views.machines().items()],
     "Scheduler": _Gathered.schedulers,
-    "DaemonMaster": lambda own: [master_ad(own.pool, *machine) for machine in own.views.machines().items()],
+    "DaemonMaster": _Gathered.masters,
     "Negotiator": _Gathered.negotiators,
     "Machine": lambda own: own.slots,
     "Accounting": _Gathered.accounting,
@@ -363,11 +465,16 @@ def _start_instant(log: EventStore) -> int | None:
     return began[-1] // SECOND if began else None
 
 
-def recent(log: EventStore, since: int) -> Recent:
-    """Count the job starts and completions in the log since a time (microseconds)."""
+def recent(log: EventStore, since: int) -> dict[int, Recent]:
+    """Count the job starts and completions in the log since a time (microseconds), by the access point's number."""
     from ...domain.events import JobActivated, JobExited
 
     events = [event for _, event in log.read(log.position_at(since - 1)) if isinstance(event, JobActivated | JobExited)]
-    started = sum(isinstance(event, JobActivated) for event in events)
-    completed = sum(isinstance(event, JobExited) and event.target == "Completed" for event in events)
-    return Recent(started, completed)
+    counts: dict[int, Recent] = {}
+    for event in events:
+        nth = event.cluster // JOBS_PER_ACCESS_POINT
+        started, completed = counts.get(nth, Recent(0, 0))
+        started += isinstance(event, JobActivated)
+        completed += isinstance(event, JobExited) and event.target == "Completed"
+        counts[nth] = Recent(started, completed)
+    return counts

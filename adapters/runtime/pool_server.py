@@ -12,8 +12,9 @@ import json
 import os
 import signal
 import socket
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
 from functools import partial
@@ -26,10 +27,13 @@ from ...domain.events import WriterBegan
 from ...domain.ports import stimuli as s
 from ...domain.ports.log import EventStore, Fenced, LogError
 from ...domain.schedd.constraints import EvaluationBudget
-from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT
+from ...domain.state.peers import ACCESS_POINT, MANAGER
 from ..machine.host import user_name
 from ..machine.local_time import local_time
+from ..machine.stop_signals import GRACEFUL, STOP_SIGNALS
 from ..sockets import listen, make_private
+from ..stores.fast_head import head_of
+from ..stores.location import safe_url
 from ..stores.log_id import chosen_id
 from ..stores.log_paths import WriterLock, log_paths
 from ..stores.sqlite_files import mode_of_files_beside
@@ -45,6 +49,7 @@ from .requests import LONGEST_DESCRIPTION, RequestRefused, SubmitDescription, Su
 from .slow_requests import MAX_JOBS, DescriptionReader, EvaluationQueue, WaitingRequest, left_to_client
 from .snapshot import Snapshot
 from .startd import ExecutionPoint
+from .stop_jobs import is_faster, stop_jobs
 from .subscribers import VIEWS_EVERY, Subscribers
 
 if TYPE_CHECKING:
@@ -52,6 +57,7 @@ if TYPE_CHECKING:
     from .role_links import RoleLinks
 
 PATIENCE = 10.0  #: seconds that a server waits for a short command to release the log
+RENEWAL = 5.0  #: seconds between two renewals of a lock on a log's server
 SLOW_CLIENTS = 20_000  #: microseconds between attempts to send to a client that does not read
 AT_ONCE = 64  #: maximum number of connections accepted before the pool continues
 
@@ -92,21 +98,24 @@ class PoolServer:
         lost: bool = False,
         served_users: ServedUsers = ServedUsers.OWN,
         wait: float | None = None,
+        lock: WriterLock | None = None,
     ) -> None:
         """Take the lock, open the log, and become its writer. With `lost`, give up unknown jobs that were started on
         another machine or in another directory. The jobs of `served_users` run. `wait` is how many seconds a program's
-        pool waits for the lock; with None, it waits only for a short command. Raise `AlreadyServed` if another process
-        holds the lock, `LogError` if the log cannot be opened."""
+        pool waits for the lock; with None, it waits only for a short command. `lock` is the lock if this process
+        already has it. Raise `AlreadyServed` if another process holds the lock, `LogError` if the log cannot be
+        opened."""
         self.url, self.paths = url, log_paths(url)
+        self.before_warning: Callable[[], None] = lambda: None
         self._served_users = served_users if os.geteuid() == 0 else ServedUsers.OWN
         for uid in (0, os.geteuid()):
             name_of(uid)
         self._in_program = wait is not None  # a program receives the errors that `serve` prints
-        self._lock = WriterLock(url)
-        if wait is None:
-            take_in_turn(self._lock, url, PATIENCE, hopeless=lambda: is_served(url))
-        else:
-            take_in_turn(self._lock, url, wait)
+        self._lock = lock or WriterLock(url)
+        self._renewed = float("-inf")  # when it last renewed the lock
+        if lock is None:
+            hopeless = (lambda: is_served(url)) if wait is None else (lambda: False)
+            take_in_turn(self._lock, url, PATIENCE if wait is None else wait, hopeless)
         try:
             try:
                 make_private(self.paths.folder)  # before anything is stored there
@@ -134,6 +143,7 @@ class PoolServer:
         folder = self.paths.folder / "userlogs"
         self._subscribers = Subscribers(url, self.log, folder, self.warn, rights, writes_user_logs=is_access_point)
         self.stopping = False
+        self.stop_speed = GRACEFUL  #: how it stops
         self._handlers: dict[int, Any] = {}  # the previous handlers of the signals that it catches
         self.point: ExecutionPoint | None = None  #: this machine, if it is a member of the pool
         self._machine_requests: list[tuple[JsonConnection | None, ReadConfiguration | ComeBack]] = []
@@ -152,11 +162,12 @@ class PoolServer:
             end.setblocking(False)
         self.world.watch(self._wake_in.fileno(), self._on_wake)
 
-    def connect(self, carrier: Carrier) -> RoleLinks:
-        """Connect the log's role, the only one that acts in it, to its peers."""
+    def connect(self, carrier: Carrier, managers: Callable[[], Iterable[str]] = lambda: (MANAGER,)) -> RoleLinks:
+        """Connect the log's role, the only one that acts in it, to its peers. ``managers`` returns the managers that it
+        has joined."""
         from .role_links import RoleLinks
 
-        self._links = RoleLinks(carrier, self.engine, self.world, self.warn)
+        self._links = RoleLinks(carrier, self.engine, self.world, self.warn, managers, self.url)
         return self._links
 
     def report(self, rejected: s.RejectedRequests) -> None:
@@ -221,6 +232,8 @@ class PoolServer:
             handler(self, client, command)
         except (ValueError, RecursionError, Refusal) as error:
             client.answer({"refusal": str(error)})
+        except LogError as error:
+            client.answer({"error": str(error)})
 
     def _user_elsewhere(self, client: JsonConnection, user: object) -> str:
         """Return the user on another machine for whom this pool's HTTPS service has sent a request."""
@@ -262,7 +275,7 @@ class PoolServer:
             client.answer(left_to_client(terms))
 
     def _queue_for_machine(self, client: JsonConnection, request: ReadConfiguration | ComeBack) -> None:
-        if client.uid not in (0, os.geteuid()):
+        if client.user not in (name_of(0), name_of(os.geteuid())):
             raise Refusal(f"only {user_name()}, who runs this pool, may do that")
         self._machine_requests.append((client, request))
 
@@ -280,6 +293,7 @@ class PoolServer:
     def start_serving(self) -> None:
         """Update the log's subscribers, recover running jobs, start idle jobs, and then listen for clients, so that
         each is answered immediately. The pool's configuration is in the log before the first client reads it."""
+        self._configure_daemon_logs()
         self._subscribers.catch_up(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.process_events(first, events, self.world.now()))
         self.engine.subscribe(lambda first, events: self._evaluations.discard_changed(events))
@@ -306,23 +320,37 @@ class PoolServer:
             )
         return strangers  # none: the log was moved together with the files next to it
 
+    def _configure_daemon_logs(self) -> None:
+        """Write the daemons' logs that the configuration names."""
+        from .daemon_logs.log_settings import log_settings
+
+        settings = None if self.point is None or self.point.load is None else log_settings(self.point.load)
+        for warning in settings.warnings if settings is not None else ():
+            self.warn(f"warning: {warning}")
+        self._subscribers.daemon_logs.configure(settings)
+
     def catch_signals(self) -> None:
-        """Make SIGINT and SIGTERM stop the server cleanly (a second signal leaves the jobs to their supervisor), and
-        SIGHUP reread the machine's configuration, until the server is closed."""
+        """Make SIGINT and SIGTERM stop the server cleanly (a second signal leaves the jobs to their supervisor),
+        SIGQUIT fast, SIGUSR1 when its jobs have ended, and SIGHUP reread the machine's configuration, until the server
+        is closed."""
         signal.set_wakeup_fd(self._wake_out.fileno(), warn_on_full_buffer=False)
-        handlers = {signal.SIGHUP: self._on_hangup, signal.SIGINT: self._on_signal, signal.SIGTERM: self._on_signal}
-        self._handlers = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        numbers = (signal.SIGINT, *STOP_SIGNALS)
+        self._handlers = {number: signal.signal(number, self._on_signal) for number in numbers}
+        self._handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._on_hangup)
 
     def _on_signal(self, number: int, frame: object) -> None:
-        if self.stopping:
+        speed = STOP_SIGNALS.get(number, GRACEFUL)
+        if self.stopping and speed == self.stop_speed == GRACEFUL:
             raise KeyboardInterrupt
+        if not self.stopping or is_faster(speed, self.stop_speed):
+            self.stop_speed = speed
         self.stopping = True
 
     def _on_hangup(self, number: int, frame: object) -> None:
         self._machine_requests.append((None, ReadConfiguration()))
 
     def _handle_machine_requests(self) -> None:
-        """Execute requests to this machine, and the next step after a finished drain."""
+        """Execute requests to this machine, and the next step after a finished drain or shutdown."""
         requests, self._machine_requests = self._machine_requests, []
         for client, request in requests:
             reply = self._ask_machine(request)
@@ -330,19 +358,15 @@ class PoolServer:
                 client.answer(reply)
             else:
                 self.warn(str(reply.get("refusal") or reply.get("error") or "the configuration was read again"))
-        if self.point is not None:
-            try:
-                self.point.follow_up()
-            except Fenced:
-                raise
-            except LogError as error:  # it is retried in the next step
-                self._refuse([], error)
+        if self.point is not None and not self.stopping:
+            self._attempt(self.point.follow_up)
 
     def _ask_machine(self, request: ReadConfiguration | ComeBack) -> dict[str, Any]:
         if self.point is None:
             return {"refusal": "this pool is part of a program: only the program can add machines and configure them"}
         try:
             warnings = self.point.come_back() if isinstance(request, ComeBack) else self.point.reconfigure()
+            self._configure_daemon_logs()
         except (Refusal, ValueError) as error:
             return {"refusal": str(error)}
         except Fenced:
@@ -352,20 +376,15 @@ class PoolServer:
         return {"answer": {"machine": self.point.name, "warnings": warnings}}
 
     def step(self, until: int | None = None) -> None:
-        """Wait for the next event and handle it; return at `until` (microseconds) at the latest."""
-        now = self.world.now()
-        soon = [now + VIEWS_EVERY] if self._subscribers.views.is_behind else []
-        if self._send_rest():
-            soon.append(now + SLOW_CLIENTS)
-        slowest = self._connections.drop_disconnected()
-        if slowest is not None:
-            soon.append(now + round(slowest * 1_000_000))
-        if self._connections.has_waiting_request or self._evaluations:
-            soon.append(now)
-        if self._links is not None:
-            soon.append(now + self._links.until_due())
-        until = min([*soon, *([] if until is None else [until])], default=None)
-        stimuli = [*self.engine.wait(until), *self._reported()]
+        """Wait for the next event and handle it; return at `until` (microseconds) at the latest. If the log cannot be
+        read or written, warn, answer the waiting requests with the error, and try again in a later step."""
+        stimuli: list[s.Stimulus] = []
+        try:
+            stimuli = self.engine.wait(self._time_to_wake(until))
+            stimuli += self._reported()
+        except LogError as error:
+            self._refuse([], error)
+        self._attempt(self._renew_lock)
         for client, line in self._connections.requests_of_round():
             self._request(client, line)
         requests, self._pending = self._pending, []
@@ -373,11 +392,7 @@ class PoolServer:
         try:
             commands = [request.stimulus for request in requests]
             answers = self.engine.handle([*stimuli, *commands], EvaluationBudget(MAX_JOBS))
-        except Fenced:
-            raise
         except LogError as error:
-            if self._in_program and not requests:
-                raise
             self._refuse(requests, error)
         except Exception:
             if not requests:
@@ -388,27 +403,74 @@ class PoolServer:
             for request, answer in zip(requests, answers[len(stimuli) :], strict=True):
                 self._answer(request, answer)
         if self._links is not None:
-            self._exchange(self._links)
+            self._attempt(self._links.exchange)
         self._evaluations.evaluate_next()
         ready = self._evaluations.next_ready()
         if ready is not None:
             self._decide_alone(ready.request, ready.budget, ready)
         self._handle_machine_requests()
 
-    def _exchange(self, links: RoleLinks) -> None:
+    def _time_to_wake(self, until: int | None) -> int | None:
+        """Return when `step` must return even if nothing happens, at `until` at the latest."""
+        now = self.world.now()
+        soon = [] if until is None else [until]
+        if self._subscribers.views.is_behind:
+            soon.append(now + VIEWS_EVERY)
+        if self._send_rest():
+            soon.append(now + SLOW_CLIENTS)
+        slowest = self._connections.drop_disconnected()
+        if slowest is not None:
+            soon.append(now + round(slowest * 1_000_000))
+        if self._connections.has_waiting_request or self._evaluations:
+            soon.append(now)
+        if self._links is not None:
+            soon.append(now + self._links.until_due())
+        if self._lock.needs_renewal:
+            soon.append(now + round(max(0.0, self._renewed + RENEWAL - time.monotonic()) * 1_000_000))
+        return min(soon, default=None)
+
+    def _attempt(self, work: Callable[[], object]) -> None:
+        """Do what the next step repeats if the log cannot be read or written now."""
         try:
-            links.exchange()
-        except Fenced:
-            raise
-        except LogError as error:  # the peer's outbox is read again later
+            work()
+        except LogError as error:
             self._refuse([], error)
 
     def _refuse(self, requests: Sequence[_PendingRequest], error: LogError) -> None:
+        """Answer requests with an error of the log. Raise an error that no later step can make up for, and in a program
+        the errors that are no client's."""
+        if isinstance(error, Fenced):
+            for request in requests:
+                request.client.answer({"error": str(error)})
+            raise error if self._in_program else Fenced(self._fence_reason(error)) from error
+        if self._in_program and not requests:
+            raise error
         for request in requests:
             request.client.answer({"error": str(error)})
         if not self._warned and not requests:
             self._warned = True
             self.warn(str(error))
+
+    def _renew_lock(self) -> None:
+        if not self._lock.needs_renewal or time.monotonic() < self._renewed + RENEWAL:
+            return
+        self._renewed = time.monotonic()
+        if not self._lock.renew() and (head := head_of(self.url)) and head[0] != self.log.head.epoch:
+            raise Fenced(f"process {self._lock.holder()} has taken the lock of {safe_url(self.url)}")
+
+    def _fence_reason(self, error: Fenced) -> str:
+        """Return why this process can no longer write the log, for its administrator."""
+        before = self.log.head.position
+        with suppress(LogError):
+            self.log.refresh()
+            for _, event in self.log.read_stream("pool", before):
+                if isinstance(event, WriterBegan):
+                    return (
+                        f"{safe_url(self.url)} has a new writer since epoch {event.epoch}: {event.writer}. This "
+                        "process wrote nothing after that, and ends; its running jobs continue. To wait for the log "
+                        "again, use `poolbook serve -standby`"
+                    )
+        return f"{error}. This process ends; start it again"
 
     def _decide_one_by_one(self, stimuli: Sequence[s.Stimulus], requests: Sequence[_PendingRequest]) -> None:
         """If deciding the requests together raised an exception, decide them one by one, so that only the request at
@@ -423,8 +485,6 @@ class PoolServer:
         """Decide a single request. If its jobs were evaluated in advance, `before` contains the results."""
         try:
             (answer,) = self.engine.handle([request.stimulus], budget)
-        except Fenced:
-            raise
         except LogError as error:
             self._refuse([request], error)
         except Exception as error:
@@ -445,31 +505,12 @@ class PoolServer:
     def warn(self, text: str) -> None:
         """Print a warning for the user who runs the server."""
         with suppress(OSError):  # the reader may have exited
+            self.before_warning()
             print(f"poolbook: {text}", flush=True)
 
     def shut_down(self, patience: float = 10.0) -> None:
-        """Vacate all jobs without retirement time, wait at most `patience` seconds, then kill the remaining jobs."""
-        self.engine.executing = False
-        self._vacate(fast=False)
-        if not self._all_end(patience):
-            self._vacate(fast=True)
-            self._all_end(5.0)
-
-    def _all_end(self, patience: float) -> bool:
-        """Wait until all jobs have ended, at most `patience` seconds; return True if they have."""
-        until = self.world.now() + round(patience * 1_000_000)
-        while self.engine.state.running_keys and self.world.now() < until:
-            self.step(until)
-        return not self.engine.state.running_keys
-
-    def _vacate(self, fast: bool) -> None:
-        state = self.engine.state
-        if EXECUTION_POINT in state.roles:
-            slots = [slot.name for slot in state.slots.values() if slot.claim is not None]
-            self.engine.handle([s.VacateSlot(self.engine.id("stop"), "root", name, fast) for name in slots])
-        if ACCESS_POINT in state.roles and not fast:  # retiring jobs must also end now: no retirement time is left
-            everything = s.Selection(everything=True)
-            self.engine.handle([s.Vacate(self.engine.id("stop"), "root", everything)])
+        """Stop the running jobs, as the signal demands. Jobs that are vacated have `patience` seconds to end."""
+        stop_jobs(self, patience)
 
     def close(self) -> None:
         """Stop serving. Running processes continue under the supervisor."""

@@ -6,7 +6,7 @@ import. Modules are imported when a query needs them, because most commands make
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from datetime import UTC, tzinfo
 from functools import cached_property
@@ -147,7 +147,9 @@ class Queries:
 
         position = self._whole_log.position_at(self.at)
         if not position:
-            raise LogBeginsLater(next(event.at for _, event in self._whole_log.read(0, 1)))
+            for _, first in self._whole_log.read(0, 1):
+                raise LogBeginsLater(first.at)
+            raise PoolbookError("the log is empty: it has no past")
         return LogPrefix(self._whole_log, position)
 
     @cached_property
@@ -190,6 +192,15 @@ class Queries:
         past = queue(self.log, self.at)
         return QueueAds(map(ad_from_attributes, past.jobs), past.at if self.at is None else self.at)
 
+    def queue_after(self, job: tuple[int, int], owners: Sequence[str] = ()) -> Iterator[ClassAd]:
+        """Yield the ads of the jobs in the `queue` that follow a job id, sorted by id, without building the ads of the
+        others: all, or those of some owners. Raise `NotKnown` if no imported file contains the queue."""
+        if not self.imported:
+            return self.views.ads_after(job, owners)
+        by_id = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in self.queue().ads}
+        later = (by_id[key] for key in sorted(by_id) if key > job)
+        return (ad for ad in later if not owners or ad.eval("Owner") in owners)
+
     def _with_rejections(self, ads: Iterator[ClassAd]) -> Iterator[ClassAd]:
         """Add the attributes that the schedd sets for a rejection. Their time is that of the first cycle that rejected
         the job for this reason."""
@@ -222,6 +233,18 @@ class Queries:
         from ...projections.job_query import SelectedJobs
 
         return next(iter(self.queue(SelectedJobs(((cluster, proc),))).ads), None)
+
+    def any_job(self, cluster: int, proc: int) -> ClassAd | None:
+        """Return the ad of a job in the queue or, if it has left the queue, in the history; None if neither contains
+        it."""
+        from ...projections.job_query import SelectedJobs
+        from ...replay.forensics.daemon_tables import NotKnown
+
+        try:
+            ad = self.job(cluster, proc)
+        except NotKnown:  # no imported file contains the queue
+            ad = None
+        return ad if ad is not None else next(self.history(SelectedJobs(((cluster, proc),))), None)
 
     def matchable(self) -> Callable[[ClassAd], bool]:
         """Return a function that checks whether an unused slot of the pool could match a job's ad."""
@@ -268,11 +291,10 @@ class Queries:
     def epochs(self, clusters: Collection[int] = (), forwards: bool = False) -> Iterator[ClassAd]:
         """Yield the ads of the runs that have ended, for all jobs or for some clusters. The latest is the first or,
         with `forwards`, the last. Raise `NotRecorded` for an import."""
-        if self.imported:
-            raise NotRecorded(f"{safe_url(self.url)} was imported, so it lists jobs, but not their runs")
         from ...domain.state.caches import ad_from_attributes
         from ...replay.runs.epochs import epochs
 
+        self._check_runs_are_recorded()
         if clusters:
             ads = epochs(event for cluster in sorted(clusters) for event in self.log.read_stream(f"cluster/{cluster}"))
             ads = iter(sorted(ads, key=lambda ad: int(ad["EpochWriteDate"])))
@@ -280,19 +302,33 @@ class Queries:
             ads = epochs(self.log.read())
         return map(ad_from_attributes, ads if forwards else reversed(list(ads)))
 
+    def startd_history(self, forwards: bool = False) -> Iterator[ClassAd]:
+        """Yield the ads of the runs that have ended, as the startds write them to their histories, in the same order as
+        `epochs`. Raise `NotRecorded` for an import."""
+        from ...domain.state.caches import ad_from_attributes
+        from ...replay.runs.startd_history import startd_history
+
+        self._check_runs_are_recorded()
+        ads = startd_history(self.log.read)
+        return map(ad_from_attributes, ads if forwards else reversed(list(ads)))
+
+    def _check_runs_are_recorded(self) -> None:
+        if self.imported:
+            raise NotRecorded(f"{safe_url(self.url)} was imported, so it lists jobs, but not their runs")
+
     def slots(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
         """Yield the slots' ads as they are published at an instant in seconds."""
         from .archived_ads import slot_ads
 
         return slot_ads(self.url, self.views, now, timezone)
 
-    def ads(self, kind: str, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
+    def ads(self, kind: str, now: int, timezone: tzinfo = UTC, *, with_absent: bool = False) -> Iterator[ClassAd]:
         """Yield the ads with this MyType (or all ads if it is empty), as a collector would return them at an instant in
         seconds. Raise `NotRecorded` for an import, which has only the ads of slots."""
         if not self.imported:
             from .pool_ads import pool_ads
 
-            return pool_ads(self, kind, now, timezone)
+            return pool_ads(self, kind, now, timezone, with_absent=with_absent)
         if kind not in ("Machine", ""):
             raise NotRecorded(f"{safe_url(self.url)} was imported, and the imported records contain only slots")
         return self.slots(now, timezone)
@@ -325,11 +361,12 @@ class Queries:
             raise NotRecorded(f"{safe_url(self.url)} was imported; `poolbook status` shows who uses the slots")
         return list(self.views.claims_of(submitter))
 
-    def standings(self) -> list[Standing]:
-        """Return the submitters' standings at the log's last event or, for an imported log, the recorded standings.
-        Raise `NotKnown` if no imported file has priorities."""
+    def standings(self, negotiator: str = "") -> list[Standing]:
+        """Return the submitters' standings with a negotiator (default: NEGOTIATOR) at the log's last event or, for an
+        imported log, the recorded standings. Raise `NotKnown` if no imported file has priorities."""
         from ...domain.negotiator.accounting import accountant_settings, standings
         from ...domain.state.accounting_groups import group_names
+        from ...domain.state.negotiators import name_in_events, negotiator_settings
 
         if self.imported:
             from .accounting_records import imported_records, standing_of
@@ -338,9 +375,17 @@ class Queries:
             return [standing_of(record) for record in records if not record.get("IsAccountingGroup")]
         pool, at = self.views.pool(), self.views.at
         since, now = pool.accounted or pool.founded, at if self.at is None else self.at
-        return standings(
-            self.views.submitters(), accountant_settings(pool.settings), group_names(pool.settings), since, at, now
-        )
+        settings: Mapping[str, str] = pool.settings
+        books = self.views.submitters(name_in_events(negotiator))
+        if name_in_events(negotiator):
+            settings = negotiator_settings(settings, negotiator)
+            since = max((book.updated for book in books), default=0) or pool.founded
+        return standings(books, accountant_settings(settings), group_names(settings), since, at, now)
+
+    def usage_of_claims(self) -> dict[str, float]:
+        """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1."""
+        usage = self.views.usage_of_ended_claims()
+        return {name: amount / 1000 / SECOND for name, amount in usage.items()}
 
     def usage(self, by: str = "user") -> list[Spent]:
         """Return the usage of the jobs that have left the queue, by user, group or cluster. Raise `ValueError` if `by`

@@ -29,7 +29,7 @@ class SubmitTerms(NamedTuple):
         """Return the terms of a pool in this state."""
         from ...domain.state.pool_settings import submission_settings
 
-        return cls(cluster, submission_settings(state.settings))
+        return cls(cluster, submission_settings(state.settings, state.dialect.setting_defaults))
 
 
 class SubmitDescription(NamedTuple):
@@ -64,9 +64,12 @@ class Submitted(NamedTuple):
     factory: bool = False  #: whether the cluster creates its jobs gradually
 
 
-NOT_FOUND, IMMUTABLE, SECURE, POLICY, NO_JOBS = "not found", "immutable", "secure", "policy", "no jobs"
+NOT_FOUND, IMMUTABLE, SECURE, POLICY, NO_JOBS, DENIED = (
+    "not found", "immutable", "secure", "policy", "no jobs", "permission denied",
+)  # fmt: skip
 """Codes of rejections, in this order: the slot or machine is unknown; a job attribute is protected; the schedd's policy
-rejects the submission, with condor_submit's message; the queue statements create no jobs."""
+rejects the submission, with condor_submit's message; the queue statements create no jobs; only
+the pool's owner may do that."""
 
 
 class RequestRefused(Exception):

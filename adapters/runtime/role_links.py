@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from attrs import evolve
@@ -13,10 +13,12 @@ from ...domain.ports.stimuli import Stimulus
 from ...domain.ports.world import Launch
 from ...domain.state.peers import peer_name
 from ..fabric.carrier import Carrier
-from ..fabric.file_access import FileAccess
+from ..fabric.datagrams import FileAccess
 from ..fabric.links import Links
 from ..machine.execution.activation import AccessPoint, LaunchRequest
 from ..machine.execution.supervisor.supervised_job import boot_ticker
+from .availability import Availability
+from .controllee import Controllee, command_master
 from .engine import Engine
 from .job_users import NotRun
 from .local_world import LocalWorld
@@ -26,15 +28,23 @@ if TYPE_CHECKING:
 
 
 class RoleLinks:
-    """The links of the role whose log an engine writes. ``warn`` prints a warning for the user who serves the role."""
+    """The links of the role whose log, at ``url``, an engine writes. ``warn`` prints a warning for the user who serves
+    the role; ``managers`` returns the managers that it has joined."""
 
-    def __init__(self, carrier: Carrier, engine: Engine, world: LocalWorld, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self, carrier: Carrier, engine: Engine, world: LocalWorld, warn: Callable[[str], None],
+        managers: Callable[[], Iterable[str]], url: str,
+    ) -> None:  # fmt: skip
         self._engine, self._world, self._carrier, self._warn = engine, world, carrier, warn
         (role,) = engine.state.roles
         name = peer_name(role, engine.state.name)
         self._links = Links(
-            name, carrier, engine.log, lambda: engine.state, boot_ticker, engine.now, engine.id, engine.renew_deadlines
-        )
+            name, carrier, engine.log, lambda: engine.state, boot_ticker, engine.now, engine.id,
+            engine.renew_deadlines, managers=managers,
+        )  # fmt: skip
+        self._availability = Availability(engine, boot_ticker, self._links.tell, self._links.other_managers, warn)
+        self._links.on_message = self._availability.receive
+        self._controllee = Controllee(command_master(url), boot_ticker, warn)
         self._files: FileService | None = None
         engine.deadline_of = self._links.deadline_of
         world.access_point_of = self._access_point_of
@@ -43,12 +53,16 @@ class RoleLinks:
 
     def until_due(self) -> int:
         """Return in how many microseconds `exchange` must be called even if no datagram arrives."""
-        return max(0, self._links.next_due() - boot_ticker())
+        due = self._availability.due()
+        first = self._links.next_due() if due is None else min(due, self._links.next_due())
+        return max(0, first - boot_ticker())
 
     def exchange(self) -> None:
         """Handle the datagrams of peers: decide what they sent, and append it together. A page that cannot be decided
         is read again later. Raise `LogError` if an append fails."""
-        stimuli = self._links.receive()
+        stimuli, due = self._links.receive(), self._availability.due()
+        is_due = due is not None and due <= boot_ticker()
+        stimuli += self._availability.due_stimuli()
         try:
             if stimuli:
                 self._engine.handle(stimuli)
@@ -57,6 +71,9 @@ class RoleLinks:
         except Exception:  # so that only the peer at fault is affected
             for stimulus in stimuli:
                 self._decide_alone(stimulus)
+        self._controllee.follow(self._engine.state)
+        if is_due:
+            self._availability.send()
 
     def _decide_alone(self, stimulus: Stimulus) -> None:
         try:
@@ -71,6 +88,12 @@ class RoleLinks:
         self._links.note(events)
         if self._files is not None:
             self._files.withdraw([self._name_of_run(event.key) for event in events if isinstance(event, JobExited)])
+
+    def exchange_messages(self, receive: Callable[[str, bytes], Iterable[Stimulus]]) -> Callable[[str, bytes], None]:
+        """Let a manager decide the stimuli that ``receive`` returns for the message of another manager. Return the
+        function that sends a message to one."""
+        self._links.on_message = receive
+        return self._links.tell
 
     # Files
 

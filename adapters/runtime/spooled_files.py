@@ -1,7 +1,7 @@
 """The files of jobs that were submitted with -spool: the submitter copies them into the spool, and fetches them later.
 
-The job's initial directory then is its spool directory; the former value, and those of all other changed attributes,
-are in attributes with the prefix SUBMIT_. The code that transfers files for a run also moves these files.
+The job's initial directory then is its spool directory; the former values of this and all other changed attributes are
+in attributes with the prefix SUBMIT_. The code that transfers files for a run also moves these files.
 
 Source: spoolJobFiles and receiveJobSandbox (dc_schedd.cpp) and the ads of jobs in an HTCondor pool.
 """
@@ -91,7 +91,7 @@ def _changes(read: ReadAd, place: str) -> dict[str, str]:
     new, before = {"Iwd": place}, {"Iwd": read.text("Iwd")}
     if names or urls:
         new["TransferInput"], before["TransferInput"] = ",".join([*names, *urls]), read.text("TransferInput")
-    if read.value("TransferExecutable") is not False:
+    if read.value("TransferExecutable") is not False and os.path.basename(read.text("Cmd")) in os.listdir(place):
         new["Cmd"], before["Cmd"] = os.path.basename(read.text("Cmd")), read.text("Cmd")
     if read.text("In") and read.value("TransferIn") is not False:
         new["In"], before["In"] = os.path.basename(read.text("In")), read.text("In")
@@ -133,8 +133,9 @@ def changes_after_spooling(place: str, ad: dict[str, str]) -> dict[str, str]:
     os.makedirs(place, 0o700, exist_ok=True)  # perhaps the job has no files
     with suppress(FileNotFoundError):
         os.unlink(f"{place}/{KEPT}")
-    if read.value("TransferExecutable") is not False:
-        os.chmod(f"{place}/{os.path.basename(read.text('Cmd'))}", 0o755)
+    program = f"{place}/{os.path.basename(read.text('Cmd'))}"
+    if read.value("TransferExecutable") is not False and os.path.exists(program):
+        os.chmod(program, 0o755)
     Path(place, BROUGHT).write_text(transfer.catalog_text(place))
     sync_disks([os.path.dirname(place)])
     return {**_changes(read, place), "StageInStart": now, "StageInFinish": now}

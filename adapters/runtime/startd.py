@@ -1,8 +1,8 @@
 """This machine as the pool's execution point, with the slots that its configuration defines.
 
 It joins the pool when the pool is served, applies reconfigurations, and restarts or exits after a drain (``condor_drain
--restart-on-completion``). ``domain/startd/provisioning.py`` computes the slots of a configuration,
-``domain/startd/machines.py`` decides whether they may change.
+-restart-on-completion``) or a shutdown (``condor_restart -startd``). ``domain/startd/provisioning.py`` computes the
+slots of a configuration, ``domain/startd/machines.py`` decides whether they may change.
 """
 
 from __future__ import annotations
@@ -11,15 +11,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from attrs import define, evolve, field
+from msgspec.structs import replace
 
 from ...domain.config import Configuration
 from ...domain.decide import Refusal
 from ...domain.decide.pool_configuration import Load, configured_pool_settings
-from ...domain.events import Ad, DrainBegan, DrainTransitioned, Event
+from ...domain.events import Ad, DrainBegan, DrainTransitioned, Event, ShutdownBegan
 from ...domain.ports import stimuli as s
+from ...domain.startd.draining import SLOTS_CHANGED
 from ...domain.startd.provisioning import Equipment, SlotTypeError, machine_offer, reconfiguration
 from ...domain.state.records import Machine, Slot
+from ...domain.state_machines.drain import RESTART
 from ..machine.containers import container_problems
+from ..machine.core_files import limit_core_files
 from ..machine.detection import default_configuration, machine_equipment, system_ad
 from ..machine.host import host_name
 from ..machine.transfer_plugins import plugin_problems
@@ -43,11 +47,13 @@ class ExecutionPoint:
     name: str = field(factory=host_name)
     _completion: str = ""  #: the action after the current drain
     _again: bool = False  #: whether to reread the configuration because a drain has ended
+    _restarts: bool = False  #: whether to rejoin the pool after the current shutdown
 
     def __attrs_post_init__(self) -> None:
         machine = self._machine()
         if machine is not None and machine.drain is not None:
             self._completion = machine.drain.completion
+        self._restarts = machine is not None and machine.restart
         self.engine.subscribe(self._process_events)
 
     def _machine(self) -> Machine | None:
@@ -92,7 +98,7 @@ class ExecutionPoint:
         jobs = any(slot.claim or slot.name in self.engine.state.slot_matches for slot in self._slots())
         if jobs or machine.backfill is not None:
             reason = "Jobs run" if jobs else "A backfill client runs"
-            self.tell(f"{refused}. {reason} in these slots: they stay as they are until it restarts without any")
+            self.tell(f"{refused}. {reason} in these slots: they stay as they are until `poolbook reconfig` drains it")
             return
         self.engine.handle([s.RemoveMachine(self.engine.id("machine"), self.name)])
         self.come_back()
@@ -113,8 +119,8 @@ class ExecutionPoint:
 
     def reconfigure(self) -> list[str]:
         """Read and apply the configuration; return warnings for the client. If it is invalid, the current one stays in
-        force. Raise `Refusal` if the machine is not in the pool, or its slots would change, `ConfigError` if the
-        configuration is invalid."""
+        force. If it changes the machine's slots, the machine is drained first. Raise `Refusal` if the machine is not in
+        the pool, or must be drained but cannot, `ConfigError` if the configuration is invalid."""
         without_effect: list[str] = []
         settings = self._pool_settings(without_effect.append)
         warnings = self._reconfigure_machine()
@@ -131,14 +137,19 @@ class ExecutionPoint:
         configuration = self._configuration()
         if self.load is not None:
             self.world.check(configuration)  # find errors before anything is changed
-        refused = self._apply_configuration(configuration)
+        refused = self._apply_configuration(configuration, drains=True)
         if refused:
             raise Refusal(refused)
+        machine = self._machine()
+        if machine is not None and machine.drain is not None and machine.drain.cause == SLOTS_CHANGED:
+            rebuilding = f"{machine.drain.reason}; {self.name} is drained, and then has the new slots"
+            self.tell(rebuilding)
+            return [rebuilding]
         self._sense_by(configuration, wait=False)
         return _warnings(configuration)
 
-    def _apply_configuration(self, configuration: Configuration) -> str:
-        """Apply this configuration; return an error message if it is invalid."""
+    def _apply_configuration(self, configuration: Configuration, drains: bool = False) -> str:
+        """Apply this configuration; return an error message if it is invalid. ``drains``: as in `Reconfigure`."""
         machine = self._machine()
         if machine is None:
             return f"machine {self.name} is not in the pool: `poolbook on` returns it"
@@ -147,7 +158,7 @@ class ExecutionPoint:
             command = reconfiguration(id, machine, self._slots(), configuration, self._equipment(configuration))
         except SlotTypeError as error:
             return str(error)
-        (answer,) = self.engine.handle([command])
+        (answer,) = self.engine.handle([replace(command, drains=drains)])
         return answer.refusal
 
     def _sense_by(self, configuration: Configuration, wait: bool = True) -> None:
@@ -155,6 +166,7 @@ class ExecutionPoint:
         for warning in _warnings(configuration):
             self.tell(f"warning: {warning}")
         self.world.configure(configuration)
+        limit_core_files(configuration)
         if wait:
             self.world.warm_up()
 
@@ -164,24 +176,29 @@ class ExecutionPoint:
                 self._completion = event.completion
             elif isinstance(event, DrainTransitioned) and event.machine == self.name and event.target == "Open":
                 self._again = event.row == "resume" and self._completion == "reconfig"
+            elif isinstance(event, ShutdownBegan) and event.machine == self.name:
+                self._restarts = event.restart
 
     def follow_up(self) -> None:
-        """Execute the next step after a finished drain: leave the pool, rejoin it, or read the configuration again."""
+        """Execute the next step after a finished drain or shutdown: leave the pool, rejoin it, or read the
+        configuration again."""
         try:
             if self._again:
                 self._again = False
                 self._reconfigure_machine()
-            self._stopped()
+            self._leave_after_drain()
+            if self._restarts and self._machine() is None:
+                self._restarts = False
+                self.come_back()
         except (ValueError, Refusal) as error:
-            self.tell(f"the step after the drain failed: {error}")
+            self.tell(f"the step after the drain or shutdown failed: {error}")
 
-    def _stopped(self) -> None:
+    def _leave_after_drain(self) -> None:
         machine = self._machine()
         if machine is not None and machine.drain is not None and machine.drain.state == "Stopped":
             completion = machine.drain.completion
             self.engine.handle([s.RemoveMachine(self.engine.id("drained"), self.name)])
-            if completion == "restart":
-                self.come_back()
+            self._restarts = completion == RESTART
 
 
 class RoleWithoutMachine(ExecutionPoint):
@@ -198,6 +215,7 @@ class RoleWithoutMachine(ExecutionPoint):
         configuration = self._configuration()
         self.world.check(configuration)
         self.world.configure(configuration)
+        limit_core_files(configuration)
         return configuration.warnings
 
     def follow_up(self) -> None:

@@ -151,11 +151,18 @@ _LONGEST_FIRST_LINE = 127
 
 
 class Reading:
-    """Reads a submit file in this process, with the user's environment."""
+    """Reads a submit file in this process, with the user's environment.
 
-    def __init__(self, description: SubmitDescription, disk: Disk | None = None) -> None:
+    :param user: who submits; empty: this process's user
+    :param checks_files: whether to check that the executables can be read
+    """
+
+    def __init__(
+        self, description: SubmitDescription, disk: Disk | None = None, user: str = "", checks_files: bool = True
+    ) -> None:
         self.description = description
         self.disk = disk or Disk(Path(description.folder))
+        self._user, self._checks_files = user or user_name(), checks_files
 
     def user_settings(self) -> tuple[dict[str, str], list[str]]:
         """Return the submission settings in the user's own configuration, and its warnings. Raise `ConfigError` if it
@@ -189,7 +196,7 @@ class Reading:
         `SubmitError` if the submit file is invalid."""
         source = self.description
         parsed = submission_of(
-            source.text, user=user_name(), disk=self.disk, terms=terms, now=int(time.time()), file=source.file,
+            source.text, user=self._user, disk=self.disk, terms=terms, now=int(time.time()), file=source.file,
             macros=source.macros, append=source.append, queue=source.queue, user_settings=settings,
             environment=source.environment, seed=int.from_bytes(os.urandom(8)), toggle_unused=source.toggle_unused,
         )  # fmt: skip
@@ -203,14 +210,15 @@ class Reading:
         parsed, warnings = self.parse_with_terms(terms, settings)
         try:
             warning_count = len(parsed.warnings)
-            parsed = check_files(parsed, self.disk.folder, self.description.crlf_scripts)
+            if self._checks_files:
+                parsed = check_files(parsed, self.disk.folder, self.description.crlf_scripts)
             parsed = _without_log(parsed) if self.description.elsewhere else _held_for_log(parsed)
             parsed = hold_for_spooling(parsed) if self.description.spool else parsed
             warnings += [f"WARNING: {warning}" for warning in parsed.warnings[warning_count:]]
         except SubmitError as error:
             raise RequestRefused(str(error), warnings, error.code, error.tool) from None
         source = self.description
-        request = submit_request(parsed, source.id, user_name(), terms.cluster, source.file)
+        request = submit_request(parsed, source.id, self._user, terms.cluster, source.file)
         return ReadDescription(request, parsed, warnings)
 
 

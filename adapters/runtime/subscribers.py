@@ -1,6 +1,6 @@
-"""The subscribers of a running pool's log: users' job logs, and the views.
+"""The subscribers of a running pool's log: users' job logs, the daemons' logs, and the views.
 
-Both can be rebuilt from the log, so neither may stop the pool: a failure is reported once, and retried later from the
+All can be rebuilt from the log, so none may stop the pool: a failure is reported once, and retried later from the
 subscriber's checkpoint.
 """
 
@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ...domain.events import Event
 from ...domain.ports.log import EventStore, LogError
@@ -20,6 +21,10 @@ from ..stores.opening import open_log
 from .history_file import update_history_file
 from .userlog.writer import RightsOf, UserLogError, UserLogWriter
 from .views import catch_up, open_tables, views_path
+
+if TYPE_CHECKING:
+    from .daemon_logs.log_settings import LogSettings
+    from .daemon_logs.writer import DaemonLogWriter
 
 # The views of a running pool: a thread updates them to the log's head while the pool handles requests.
 #
@@ -119,6 +124,42 @@ class ViewKeeper:
         self._views = self._log = None
 
 
+class DaemonLogKeeper:
+    """Writes the daemons' logs of a pool whose log is `log`; `folder` has their checkpoint. Calls `failed` with each
+    error. Nothing is written until `configure` is called with settings."""
+
+    def __init__(self, log: EventStore, folder: Path, failed: Callable[[str], None]) -> None:
+        self._log, self._folder, self._tell = log, folder, failed
+        self._settings: LogSettings | None = None
+        self._writer: DaemonLogWriter | None = None
+        self._again = 0
+
+    def configure(self, settings: LogSettings | None) -> None:
+        """Write the logs under these settings from now on; None: write no logs."""
+        self._settings, self._writer, self._again = settings, None, 0
+
+    def process_events(self, first: int, events: Sequence[Event], now: int) -> None:
+        """Write the lines of the events that were appended from position `first` on, and of earlier ones that are
+        missing."""
+        if self._settings is None or now < self._again:
+            return
+        from .daemon_logs.writer import DaemonLogError, DaemonLogWriter
+
+        try:
+            if self._writer is not None:
+                self._writer.write((first + offset, event) for offset, event in enumerate(events))
+                return
+            writer = DaemonLogWriter(self._settings, self._folder, self._tell)
+            writer.start(self._log.read())
+            self._writer = writer
+        except (DaemonLogError, LogError) as error:
+            self._writer, self._again = None, now + RETRY
+            self._tell(str(error))
+        except Exception as error:  # a retry would fail again
+            self.configure(None)
+            self._tell(f"the daemons' logs are no longer written: {error!r}; report this error to Poolbook's authors")
+
+
 class Subscribers:
     """The subscribers of `log` at `url`. `folder` contains the checkpoint of the user logs, `tell` is called with
     messages for the user who runs the pool, and ``rights_of`` is described in `UserLogWriter`. Only access points write
@@ -135,10 +176,12 @@ class Subscribers:
         self._again = 0
         self._told: set[str] = set()
         self.views = ViewKeeper(url, self._warn_once)
+        self.daemon_logs = DaemonLogKeeper(log, folder, self._warn_once)
 
     def process_events(self, first: int, events: Sequence[Event], now: int) -> None:
         """Process the events that were appended from position `first` on."""
         self.views.mark_outdated()
+        self.daemon_logs.process_events(first, events, now)
         writer = self._writer(now)
         if writer is None:
             return
@@ -155,7 +198,7 @@ class Subscribers:
                 writer = UserLogWriter(self._folder, rights_of=self._rights_of)
                 writer.start(self._log.read())
                 self._user_logs = writer
-            except UserLogError as error:
+            except (LogError, UserLogError) as error:
                 self._report_failure(str(error), now)
         return self._user_logs
 
@@ -166,6 +209,7 @@ class Subscribers:
     def catch_up(self, now: int) -> None:
         """Process all events that were appended since the last call."""
         self.views.postpone(now + VIEWS_EVERY)
+        self.daemon_logs.process_events(0, (), now)
         writer = self._writer(now)
         if writer is not None:
             self._complain(writer)

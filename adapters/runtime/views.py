@@ -252,7 +252,9 @@ def _open_file(path: str, accepts: Callable[[Checkpoint], bool]) -> sqlite3.Conn
 
     # Opening the file for writing shows what is wrong with it.
     with suppress(OSError, LogUnavailable, *_UNREADABLE):
-        connection = sqlite3.connect(reading_uri(path), uri=True, timeout=LOCK_TIMEOUT, isolation_level=None)
+        connection = sqlite3.connect(
+            reading_uri(path), uri=True, timeout=LOCK_TIMEOUT, isolation_level=None, check_same_thread=False
+        )
         with ExitStack() as unless_current:
             unless_current.callback(connection.close)
             connection.execute("BEGIN")

@@ -3,7 +3,7 @@
 Each request needs a level, such as READ. The settings ``ALLOW_<level>`` and ``DENY_<level>`` list users and machines:
 ``user@domain``, ``user@domain/host``, or ``host``; a host is a name, an address or a network; ``*`` is a wildcard. DENY
 takes precedence over ALLOW, and a token's scopes limit both. If no entry of a level matches, a level that implies it
-may allow the request: WRITE implies READ. The defaults are those of ``use security:recommended``.
+may allow the request: WRITE implies READ. The defaults come from ``use security:recommended``.
 
 Entries with host names need DNS, so a decision may wait for it; entries with addresses, networks or ``*`` do not.
 Netgroups (``+group``) are not supported: in a DENY list they deny everyone.

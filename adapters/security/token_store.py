@@ -144,7 +144,7 @@ class TokenStore(Container[str]):
 
     def approve_network(self, netblock: str, lifetime: int, creator: str, now: float) -> None:
         """Approve the requests that machines of a network make for daemons until the end of a lifetime in seconds (at
-        most an hour), and those of the last minute. Raise `RequestError` if the network or the lifetime is invalid."""
+        most an hour), or made in the last minute. Raise `RequestError` if the network or the lifetime is invalid."""
         if lifetime <= 0:
             raise RequestError("Auto-approval rule lifetimes must be greater than zero.")
         if in_network(netblock, "0.0.0.0") is None:

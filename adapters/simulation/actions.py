@@ -175,7 +175,8 @@ def _cancel(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
 
 def _off(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
     shutdown_kind = next(iter(step.flags), "graceful").capitalize()
-    yield s.ShutDown(simulation.engine.id("off"), ROOT, _machine(simulation, step), shutdown_kind)
+    id, machine = simulation.engine.id(step.verb), _machine(simulation, step)
+    yield s.ShutDown(id, ROOT, machine, shutdown_kind, restart=step.verb == "restart")
 
 
 def _on(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:
@@ -218,7 +219,8 @@ def _reconfigure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimu
             simulation.machines.replace(machine, step.sources)
         if machine in simulation.engine.state.machines:
             id = simulation.engine.id("reconfigure")
-            yield simulation.machines.reconfigure_stimulus(id, machine, simulation.engine.state, step.line)
+            command = simulation.machines.reconfigure_stimulus(id, machine, simulation.engine.state, step.line)
+            yield replace(command, drains=True)
     for warning in simulation.machines.new_warnings():
         simulation.warn(step, warning)
     if simulation.machines.first in machines:
@@ -279,6 +281,7 @@ ACTIONS: dict[str, ScenarioAction] = {
     "drain": _drain,
     "cancel-drain": _cancel,
     "off": _off,
+    "restart": _off,
     "on": _on,
     "benchmarks": _benchmarks,
     "backfill": _backfill,

@@ -143,7 +143,7 @@ def _story(simulation: Simulation, thing: str) -> tuple[str, ...]:
 
 
 def _check_periods(simulation: Simulation) -> bool:
-    """Return True if all expectations about periods are met; report those that are not."""
+    """Return True if all expectations about periods are met; report unmet ones."""
     steps = [step for step in simulation.scenario.steps if step.check is not None]
     start, transcript, history = simulation.start, simulation.transcript, simulation.history()
     checks = [Check(step.check, *(start + at for at in step.period)) for step in steps if step.check is not None]

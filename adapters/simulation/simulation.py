@@ -15,6 +15,7 @@ from ...domain.ports.world import Launch
 from ...domain.state.job_ad import unquoted
 from ...domain.state.records import Slot
 from ...domain.state_machines import DEFAULT_DIALECT
+from ...domain.state_machines.drain import RESTART
 from ...replay.scenario import PlayError, Scenario, ScenarioStep
 from ...replay.scenario.transcript import Transcript, TranscriptLine
 from ...replay.scenario.watching import PoolHistory, ReadingsChange
@@ -72,6 +73,7 @@ class Simulation:
     _warned: set[tuple[int, str]] = field(factory=set)  #: the line numbers and warnings already reported
     sensors: dict[str, ScenarioSensors] = field(factory=dict)  #: machine -> its sensors, if a line has set readings
     readings: list[ReadingsChange] = field(factory=list)
+    _restarting: dict[str, bool] = field(factory=dict)  #: machine -> whether it joins again when it has left
 
     def __attrs_post_init__(self) -> None:
         self.transcript = Transcript(self.scenario)
@@ -143,6 +145,21 @@ class Simulation:
         for entry in self.transcript.lines_of_events(first_position, events):
             self.hear(entry)
         self.remote_schedds.plan_reactions(events)
+        for event in events:
+            self._plan_restart(event)
+
+    def _plan_restart(self, event: Event) -> None:
+        """Plan what the startd's process does after a drain or shutdown: leave the pool, and join it again."""
+        match event:
+            case e.ShutdownBegan():
+                self._restarting[event.machine] = event.restart
+            case e.DrainTransitioned(target="Stopped"):
+                drain = self.engine.state.machines[event.machine].drain
+                self._restarting[event.machine] = drain is not None and drain.completion == RESTART
+                self.world.plan(event.at, s.RemoveMachine(f"stopped-{event.machine}-{event.at}", event.machine))
+            case e.MachineLeft() if self._restarting.pop(event.machine, False):
+                machine = self.machines.machine(event.machine)
+                self.world.plan(event.at, self.machines.join_stimulus(f"machine-{machine.name}-{event.at}", machine))
 
     def claimed_slots(self) -> list[Slot]:
         return [slot for slot in self.engine.state.slots.values() if slot.claim is not None]

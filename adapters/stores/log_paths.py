@@ -41,6 +41,11 @@ class LogPaths(NamedTuple):
         """Return the path of the server's socket. It may be too long for an address: see ``adapters.sockets``."""
         return self.base.with_name(self.base.name + ".sock")
 
+    @property
+    def master_folder(self) -> Path:
+        """Return the private directory of the master that runs the log's roles."""
+        return self.base.with_name(self.base.name + ".master")
+
     def trusted_users(self) -> frozenset[int]:
         """Return the users who may serve the log: this process's user, root, the owner of its file."""
         with suppress(OSError):
@@ -185,9 +190,13 @@ class WriterLock:
         except BlockingIOError:
             os.close(fd)
             return False
-        if self._location.kind == "postgresql" and not self._take_on_server():
+        try:
+            if self._location.kind == "postgresql" and not self._take_on_server():
+                os.close(fd)
+                return False
+        except BaseException:
             os.close(fd)
-            return False
+            raise
         os.ftruncate(fd, 0)
         os.pwrite(fd, f"{os.getpid()}\n".encode(), 0)
         self._fd = fd
@@ -197,12 +206,14 @@ class WriterLock:
         import psycopg
 
         from ...domain.ports.log import LogUnavailable
+        from .postgres import connection_options
 
         number = int.from_bytes(_digest(self._location.schema, 7), "big")
         try:
             if self._session is None:
                 name = f"poolbook, process {os.getpid()} on {os.uname().nodename}"[:63]
-                self._session = psycopg.connect(self._location.place, autocommit=True, application_name=name)
+                options = {**connection_options(self._location.place), "application_name": name}
+                self._session = psycopg.connect(**options, autocommit=True)  # type: ignore[arg-type]
             row = self._session.execute("SELECT pg_try_advisory_lock(%s)", (number,)).fetchone()
             if row is not None and row[0]:
                 return True
@@ -212,6 +223,24 @@ class WriterLock:
             raise LogUnavailable(f"the log's server does not answer: {error}".strip()) from None
         self._on_server = holder_row[0].removeprefix("poolbook, process ") if holder_row else ""
         return False
+
+    @property
+    def needs_renewal(self) -> bool:
+        return self._location.kind == "postgresql"
+
+    def renew(self) -> bool:
+        """Show the log's server that this process still works: without that, the server releases the lock after `LEASE`
+        seconds. If the server has released it, or was replaced, take the lock again; return False if another process
+        holds it. Raise `LogUnavailable` if the server does not answer."""
+        import psycopg
+
+        if self._session is not None:
+            try:
+                self._session.execute(_KEEP, (f"{LEASE}s",))
+            except psycopg.Error:
+                self._session.close()
+                self._session = None
+        return self._session is not None or self._take_on_server()
 
     def holder(self) -> str:
         """Return the process that holds the lock: its pid, with its machine if the lock is on the log's server."""
@@ -261,6 +290,8 @@ class MemoryLock:
     __del__ = give_up
 
 
+LEASE = 30  #: seconds after which a server releases the lock of a process that hangs, or whose machine has failed
+_KEEP = "SELECT set_config(name, %s, false) FROM pg_settings WHERE name = 'idle_session_timeout'"  # since PostgreSQL 14
 _HOLDER = (
     "SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) WHERE locktype = 'advisory' AND granted "
     "AND datname = current_database() AND classid = %s::bigint::oid AND objid = %s::bigint::oid AND objsubid = 1"

@@ -7,7 +7,7 @@ from contextlib import closing
 from hashlib import blake2b
 
 from ...domain.ports.log import EventStore, Head, LogDamaged, LogMissing
-from .head_witness import read_mark
+from .head_witness import Mark, read_mark
 from .location import Location, locate
 from .recorder import LogRecorder, head_in
 from .stored_log import marked_head, open_stored_log
@@ -92,6 +92,19 @@ def check_mark(url: str) -> None:
     with closing(tables):
         if mark is not None:
             marked_head(tables, mark)
+
+
+def follow_mark(url: str) -> None:
+    """Write the log's head to its mark, as its writer does on its own machine. Raise as `check_mark` does."""
+    location = locate(url)
+    mark, tables = mark_of(location), _open_recorder(location, False, False)  # the server that accepts writes
+    if tables is None:
+        raise LogMissing(_log_name(location))
+    with closing(tables):
+        if mark is not None:
+            head = marked_head(tables, mark)
+            with closing(Mark(mark)) as kept:
+                kept.write(head)
 
 
 def mark_of(location: Location) -> str | None:

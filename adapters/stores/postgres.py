@@ -21,11 +21,14 @@ from psycopg_pool import PoolClosed, PoolTimeout
 
 from ...domain.ports.log import Fenced, Head, LogDamaged, LogError, LogUnavailable
 from .format import FORMAT
-from .recorder import SqlRecorder
+from .location import safe_url
+from .recorder import InDoubt, SqlRecorder
 from .seal import GENESIS, AppendBatch
 
 LOCK_TIMEOUT = 5  #: how many seconds an append waits while another process writes
 CONNECT_TIMEOUT = 5  #: seconds to wait for a server's answer
+_OPEN_TIMEOUT = 10  #: seconds after which the server ends the transaction of a writer that does not continue
+_ANSWERS_WITHIN = 10_000  #: milliseconds in which a server's machine must confirm what it was sent
 
 TABLES = (
     "CREATE TABLE {schema}.stored_events ("
@@ -101,8 +104,15 @@ class PostgresRecorder(SqlRecorder):
         if writer is not None:
             yield writer
             return
-        with _translate_errors(self.name), self._datastore.transaction(commit=True) as cursor:
-            yield cursor
+        commits = False
+        try:
+            with _translate_errors(self.name), self._datastore.transaction(commit=True) as cursor:
+                yield cursor
+                commits = True
+        except LogUnavailable as error:
+            if commits:  # the connection may have failed after the server stored it
+                raise InDoubt(str(error)) from error
+            raise
 
     def append(self, old: Head, new: Head, batch: AppendBatch) -> None:
         with self._transaction() as cursor:
@@ -155,12 +165,11 @@ class PostgresRecorder(SqlRecorder):
 def open_postgres(url: str, schema: str, *, create: bool, read_only: bool) -> PostgresRecorder | None:
     """Return the log in `schema` of the database at `url`; if there is none, create one if `create` is true, otherwise
     return None. Raise `LogError` if PostgreSQL rejects the URL, `LogUnavailable` if the server cannot be used."""
-    options, name = _options(url), name_of(url, schema)
+    options, name = connection_options(url, read_only), name_of(url, schema)
     # The URL's options may change how long to wait for another writer, but not that appends are durable.
-    timeout_option, durable_option = f"-c lock_timeout={LOCK_TIMEOUT}s", "-c synchronous_commit=on"
-    options["options"] = " ".join(filter(None, [timeout_option, options.get("options"), durable_option]))
+    timeouts = f"-c lock_timeout={LOCK_TIMEOUT}s -c idle_in_transaction_session_timeout={_OPEN_TIMEOUT}s"
+    options["options"] = " ".join(filter(None, [timeouts, options.get("options"), "-c synchronous_commit=on"]))
     options.setdefault("application_name", "poolbook")
-    options.setdefault("connect_timeout", str(CONNECT_TIMEOUT))
     with _translate_errors(name), psycopg.connect(**options) as connection:  # type: ignore[arg-type]  # values are texts
         is_present = _is_log(connection, schema)
         if not is_present and not (create and not read_only):
@@ -176,6 +185,27 @@ def name_of(url: str, schema: str) -> str:
     options = _options(url)
     server = f"{options.get('host', '')}:{options.get('port', '')}".rstrip(":")
     return f"postgresql://{server}/{options.get('dbname', '')}?schema={schema}"
+
+
+def connection_options(url: str, read_only: bool = False) -> dict[str, str]:
+    """Return the options of a connection to the server at `url`: if the URL names several, to the one that accepts
+    writes. A server whose machine has failed is noticed in seconds."""
+    options = _options(url)
+    options.setdefault("connect_timeout", str(CONNECT_TIMEOUT))
+    options.setdefault("tcp_user_timeout", str(_ANSWERS_WITHIN))
+    options.setdefault("keepalives_idle", str(CONNECT_TIMEOUT))
+    options.setdefault("keepalives_interval", "2")
+    if not read_only and "," in options.get("host", ""):
+        options.setdefault("target_session_attrs", "read-write")
+    return options
+
+
+def has_synchronous_standby(url: str) -> bool:
+    """Return True if the server at `url` acknowledges a commit only after a standby has stored it. Raise
+    `LogUnavailable` if the server does not answer."""
+    options = connection_options(url)
+    with _translate_errors(safe_url(url)), psycopg.connect(**options) as connection:  # type: ignore[arg-type]
+        return connection.execute("SHOW synchronous_standby_names").fetchone() != ("",)
 
 
 def _options(url: str) -> dict[str, str]:

@@ -11,11 +11,15 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from typing import Any
 
-from ...domain.ports.log import Head, LogDamaged, LogNewer
+from ...domain.ports.log import Head, LogDamaged, LogNewer, LogUnavailable
 from .format import FORMAT
 from .seal import AppendBatch, Row
 
 Appended = tuple[int, int, int, str]  #: an append: position of its last event, format, epoch, digest
+
+
+class InDoubt(LogUnavailable):
+    """The store failed during a commit: the append may be stored."""
 
 
 class LogRecorder(ABC):

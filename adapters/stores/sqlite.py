@@ -64,7 +64,7 @@ _FAILURES: dict[int, tuple[type[LogError], str]] = {
     sqlite3.SQLITE_TOOBIG: (LogError, "an event exceeds SQLite's limit of 1 GB"),
     sqlite3.SQLITE_NOTADB: (LogDamaged, "it is not an SQLite database: not a log, or a damaged one"),
     sqlite3.SQLITE_CORRUPT: (LogDamaged, "its file is damaged; restore it from a backup"),
-    sqlite3.SQLITE_ERROR: (LogDamaged, "its tables are not those of a log; restore it from a backup"),
+    sqlite3.SQLITE_ERROR: (LogDamaged, "its tables are not a log's; restore it from a backup"),
     _NO_CODE: (LogDamaged, "a text in it is not valid UTF-8; restore it from a backup"),
     sqlite3.SQLITE_CONSTRAINT: (LogDamaged, "it has events after its head; restore it from a backup"),
 }

@@ -8,8 +8,10 @@ it matches the head that its next append is compared with. A failure changes not
 
 from __future__ import annotations
 
+import time
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from threading import Lock
 
 from ...domain.events import Event, WriterBegan
@@ -18,13 +20,15 @@ from .codec import CODEC, Codec
 from .format import FORMAT
 from .head_witness import Mark, disagreement, read_mark
 from .log_id import chosen_id
-from .recorder import LogRecorder, head_in
+from .recorder import InDoubt, LogRecorder, head_in
 from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 
 _STREAMS_KEPT = 100_000  # maximum number of streams whose version is cached: about 20 MB
 _CHUNK = 1024  # rows to fetch at once; fewer if they are large
 _CHUNK_BYTES = 1 << 21
 _STORED = (bytes, str)  # the types of stored events; an event of any other type is damaged
+_FAILOVER = 20.0  #: seconds to wait for a server that failed during a commit, or for its successor
+_RETRY = 0.2  #: seconds between two attempts to reach it
 _MAX_TAKEOVERS = 100  # how often a new writer tries again because the old one is still appending
 
 
@@ -209,10 +213,10 @@ class StoredLog:
         new = Head(epoch, batch.last, seal(old.digest, FORMAT, epoch, batch))
         try:
             self._recorder.append(old, new, batch)
-        except LogUnavailable:
+        except LogUnavailable as error:
             self._versions.clear()
-            # A server that failed during the commit may have stored it: check the head.
-            if not self._is_head(new):
+            # A server that failed during the commit may have stored it: check the head, also after a failover.
+            if not self._is_head(new, isinstance(error, InDoubt)):
                 raise
         except BaseException:
             self._versions.clear()
@@ -245,11 +249,20 @@ class StoredLog:
             streams = needed_streams
         self._versions.update({**dict.fromkeys(streams, 0), **self._recorder.last_versions(streams)})
 
-    def _is_head(self, new: Head) -> bool:
-        try:
-            return head_in(self._recorder) == new
-        except LogError:
-            return False
+    def _is_head(self, new: Head, in_doubt: bool) -> bool:
+        """Return True if the store has stored `new`. With `in_doubt`, wait a while until it answers, and make a commit,
+        which waits until a synchronous standby has stored the head, too."""
+        until = time.monotonic() + (_FAILOVER if in_doubt else 0)
+        while True:
+            try:
+                with self._recorder.begin_write() if in_doubt else nullcontext():
+                    is_stored = head_in(self._recorder) == new
+            except LogError:
+                if time.monotonic() >= until:
+                    return False
+                time.sleep(_RETRY)
+            else:
+                return is_stored
 
 
 def next_count(rows: list[Row]) -> int:

@@ -123,6 +123,13 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         ad._cells = _parse_json(text)
         return ad
 
+    @classmethod
+    def from_xml(cls, text: str) -> ClassAd:
+        """Parse the first ad in HTCondor's XML form; raise ClassAdSyntaxError if it is not valid."""
+        from .xml_reader import read_xml  # few programs need it, and the XML parser is slow to import
+
+        return cls._nested(read_xml(text), None)
+
     def eval(self, name: str, target: ClassAd | None = None, context: Context | None = None) -> Any:
         """Return the value of an attribute when the ad is matched with ``target``; ``UNDEFINED`` if the ad lacks it."""
         cell = self._find(lower(name))
@@ -197,7 +204,7 @@ class ClassAd(Scope, MutableMapping[str, Any]):
             self._cells[key] = (name, Literal(UNDEFINED))
 
     def clear(self) -> None:
-        """Delete all attributes; hide those of a chained parent."""
+        """Delete all attributes; hide a chained parent's attributes."""
         for name in list(self):
             del self[name]
 

@@ -139,6 +139,6 @@ _SECRET_NAME = "(?i)token|secret|passw|passphrase|credential|api_?key|private_?k
 
 
 def unlisted_secrets(pattern_list: str, variables: Iterable[str]) -> list[str]:
-    """Return the variables whose names suggest secrets, except those that the list contains literally."""
+    """Return the variables whose names suggest secrets, except for names that are in the list."""
     listed = {word.lower() for word in re.split(r"[,;\s]+", pattern_list)}
     return sorted(name for name in variables if re.search(_SECRET_NAME, name) and name.lower() not in listed)

@@ -89,7 +89,7 @@ def values_read(node: Expression, my: ClassAd, target: ClassAd | None, context: 
                 continue
             visited.add((name.lower(), is_my))
             values[f"{'MY' if is_my else 'TARGET'}.{name}"] = evidence_text(value_in[is_my](ad[name]))
-            if is_my != in_my:  # references already include those of other attributes in the same ad
+            if is_my != in_my:  # references already include the references of other attributes in the same ad
                 pending.append((ad[name], is_my))
     return dict(sorted(values.items()))
 
@@ -97,7 +97,7 @@ def values_read(node: Expression, my: ClassAd, target: ClassAd | None, context: 
 Read = tuple[str, str]
 """The scope and the lower-case name of an attribute or function."""
 UNSCOPED, CALL = "", "()"
-"""The scopes that stand for names without a scope and for functions."""
+"""The scopes used for names without a scope and for functions."""
 
 
 def names_in(expression: Expression) -> set[Read]:

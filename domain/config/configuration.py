@@ -46,7 +46,19 @@ class Configuration:
 
     def as_local(self, name: str) -> Configuration:
         """Return the settings of the daemon with this local name. For this daemon, NAME.X overrides X."""
-        return Configuration(self._values, self.warnings, (f"{name.lower()}.", *self._prefixes))
+        return Configuration(self._values.as_local(name), self.warnings, (f"{name.lower()}.", *self._prefixes))
+
+    def of_daemon(self, name: str) -> Configuration:
+        """Return the settings of an additional daemon in DAEMON_LIST. Its local name is in its arguments; without
+        arguments, the master passes the daemon's name.
+
+        :raises ConfigError: if it has other arguments
+        """
+        args = self.get(f"{name}_ARGS").split()
+        if args and (len(args) != 2 or args[0] not in ("-local-name", "-localname")):
+            text = f"{name}_ARGS = {' '.join(args)}: only -local-name NAME is implemented"
+            raise self.error(f"{name}_ARGS", text)
+        return self.as_local(args[1] if args else name)
 
     def _key(self, name: str) -> str | None:
         if name not in self._keys:
@@ -85,6 +97,10 @@ class Configuration:
     def is_defined(self, name: str) -> bool:
         """Check whether a setting has a nonempty value, like ``if defined NAME``."""
         return bool(self.raw_value(name))
+
+    def is_assigned(self, name: str) -> bool:
+        """Check whether a setting was assigned a value, even if that is HTCondor's default."""
+        return (self._key(name) or name.lower()) in self._values.assigned
 
     def source(self, name: str) -> SettingSource:
         """Return the source of a setting's value; ``<Default>`` if the setting has no value."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from copy import copy
 
 from ..macros.functions import FUNCTIONS, draw_by_text, random_functions
 from ..macros.macro_errors import MacroError
@@ -35,8 +36,15 @@ class SettingValues(Macros):
         functions = {**FUNCTIONS, **random_functions(draw_by_text(seed))}
         super().__init__({key: default.value for key, default in self.defaults.items()}, functions, environment)
         self.sources: dict[str, SettingSource] = {}
+        self.assigned: set[str] = set()  #: the keys that were assigned, also those assigned the default
         self._slot_prefixes: frozenset[str] | None = None
         self._prefixes = tuple(f"{name.lower()}." for name in (local_name, subsystem) if name)
+
+    def as_local(self, name: str) -> SettingValues:
+        """Return the values for the daemon with this local name: macros in them also read NAME.X instead of X."""
+        values = copy(self)
+        values._prefixes, values._expanded = (f"{name.lower()}.", *self._prefixes), {}
+        return values
 
     def set_value(self, name: str, value: str, source: SettingSource) -> None:
         """Define a name; raise MacroError if its value is too long."""
@@ -45,6 +53,7 @@ class SettingValues(Macros):
             value = self._replace_own_names(value, key)
         if len(value) > MAX_LENGTH:
             raise MacroError(f"{name} grows beyond {MAX_LENGTH // 1_000_000} million characters")
+        self.assigned.add(key)
         default = self.defaults.get(key)
         if key in self.definitions or default is None or not _equals_default(default.value, value):
             self.sources[key] = source

@@ -60,7 +60,8 @@ _DAEMONS = (
     "c_gahp|collector|credd|dagman|defrag|gangliad|gridmanager|had|job_router|kbdd|librarian|master|negotiator|"
     "placementd|preen|procd|replication|rooster|schedd|shadow|shared_port|startd|starter|submit|tool|transferer|vm_gahp"
 )
-_PART_PATTERNS = {"<N>": "[0-9]+", "<SUBSYS>": f"(?:{_DAEMONS})"}
+_LOGGED = "collector|defrag|master|negotiator|schedd|shadow|startd|starter"  #: the daemons that have logs in Poolbook
+_PART_PATTERNS = {"<N>": "[0-9]+", "<SUBSYS>": f"(?:{_DAEMONS})", "<LOGGED>": f"(?:{_LOGGED})"}
 
 
 def _regex(pattern: str) -> str:
@@ -94,12 +95,43 @@ ROLES: Final = frozenset({"COLLECTOR", "NEGOTIATOR", "SCHEDD", "STARTD"})
 """The daemons whose functions every pool performs."""
 DEFRAG: Final = "DEFRAG"
 """The daemon that defragments a pool."""
-OPTIONS: Final = frozenset({DEFRAG, "ADSTASH", "GANGLIAD", "METRICD"})
+HAD: Final = frozenset({"HAD", "REPLICATION"})
+"""The daemons of a manager that is one of several."""
+KBDD: Final = "KBDD"
+"""The daemon that reports the X server's input; in Poolbook, the startd's sensors ask the server."""
+OPTIONS: Final = frozenset({DEFRAG, KBDD, *HAD, "ADSTASH", "GANGLIAD", "METRICD"})
 """The daemons whose functions a pool performs only if they are listed."""
 _INVISIBLE: Final = frozenset({"MASTER", "SHARED_PORT"})
 """Daemons that a pool does not need, so listing them is harmless."""
 _EXTRA_NEGOTIATOR: Final = re.compile(r"^NEGOTIATOR_[A-Z0-9_]+$", re.ASCII)
 """Additional negotiators (``domain/state/negotiators``)."""
+_FURTHER_DEFRAG: Final = re.compile(r"^DEFRAG[A-Z0-9_]+$", re.ASCII)
+"""Additional daemons that defragment a pool, each with its own policy."""
+
+VIEW_SERVER: Final = "VIEW_SERVER"
+"""A view server, which keeps the history of pools that forward their ads to it."""
+_FURTHER_VIEW_SERVER: Final = re.compile(r"^VIEWSERV[A-Z0-9_]*$", re.ASCII)
+
+
+def is_view_server(daemon: str) -> bool:
+    """Check whether a name in DAEMON_LIST, in upper case, is that of a HTCondorView server: VIEW_SERVER, VIEWSERV01."""
+    return daemon == VIEW_SERVER or _FURTHER_VIEW_SERVER.match(daemon) is not None
+
+
+def is_defrag(daemon: str) -> bool:
+    """Check whether a name in DAEMON_LIST, in upper case, is that of a daemon that defragments: DEFRAG, DEFRAG2."""
+    return daemon == DEFRAG or _FURTHER_DEFRAG.match(daemon) is not None
+
+
+def is_manager_option(daemon: str) -> bool:
+    """Check whether a name in DAEMON_LIST, in upper case, is that of an optional part of a manager's process."""
+    return is_defrag(daemon) or daemon in HAD or _EXTRA_NEGOTIATOR.match(daemon) is not None
+
+
+def is_part_of_manager(daemon: str) -> bool:
+    """Check whether a name in DAEMON_LIST, in upper case, is that of a part of a manager's process that `poolbook off`
+    can turn off alone."""
+    return daemon == "NEGOTIATOR" or is_manager_option(daemon)
 
 
 def parse_daemon_list(text: str) -> frozenset[str]:
@@ -110,5 +142,6 @@ def parse_daemon_list(text: str) -> frozenset[str]:
 def is_possible(text: str) -> bool:
     """Check whether a pool can run the listed daemons: no daemon is unknown, and the list has either all roles, or none
     and so only adds daemons."""
-    named = {_EXTRA_NEGOTIATOR.sub("NEGOTIATOR", name) for name in parse_daemon_list(text) - _INVISIBLE}
+    listed = {name for name in parse_daemon_list(text) - _INVISIBLE if not is_view_server(name)}
+    named = {_FURTHER_DEFRAG.sub(DEFRAG, _EXTRA_NEGOTIATOR.sub("NEGOTIATOR", name)) for name in listed}
     return named <= ROLES | OPTIONS and named & ROLES in (frozenset(), ROLES)

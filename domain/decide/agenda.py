@@ -15,8 +15,9 @@ from msgspec import Struct
 
 from ..decision.draft import Draft
 from ..decision.moment import Moment
-from ..defrag.poll import next_poll
+from ..defrag.poll import next_polls
 from ..events import CycleHeld
+from ..had.transitions import is_active
 from ..negotiator.schedule import CycleSchedules, are_starts_paused
 from ..ports import stimuli as s
 from ..ports.effects import BENCHMARKING
@@ -76,8 +77,8 @@ def next_deadline(moment: Moment[Any]) -> int | None:
         deadlines.append(_update_sleeping_jobs(moment).next_due())
     if acts_as(state, ExecutionPoint):
         deadlines.append(agendas.get(EvaluationSchedule).next_evaluation(moment))
-    if acts_as(state, Manager) and moment.matching:
-        deadlines += [agendas.get(CycleSchedules).next_due(state, now), next_poll(state)]
+    if acts_as(state, Manager) and moment.matching and is_active(state):
+        deadlines += [agendas.get(CycleSchedules).next_due(state, now), *next_polls(state).values()]
     return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
@@ -131,12 +132,14 @@ def following_stimuli(moment: Moment[Any], stimuli: Iterable[s.Stimulus]) -> Ite
         return
     if holds_jobs or acts_as(state, Manager):
         _update_sleeping_jobs(moment)
-    if acts_as(state, Manager):
-        if _poll_is_due(state, now):
-            yield s.Defragment("")
+    if acts_as(state, Manager) and is_active(state):
+        for daemon, due in next_polls(state).items():
+            if due <= now:
+                yield s.Defragment("", daemon)
         for negotiator in state.agendas.get(CycleSchedules).due_negotiators(state, now):
             yield s.Negotiate("", negotiator)
-    if holds_jobs and (state.matches or state.ready_claims or _local_jobs_are_due(state, now)):
+    has_claimable = (state.matches or state.ready_claims) and now >= state.next_start if holds_jobs else False
+    if holds_jobs and (has_claimable or _jobs_are_due(state, now)):
         yield s.ClaimMatches("")
         state.agendas.get(_LocalJobs).considered = state.position, now
 
@@ -156,7 +159,7 @@ def has_following_stimulus(moment: Moment[State]) -> bool:
         return False
     _update_sleeping_jobs(moment)
     cycles = state.agendas.get(CycleSchedules).due_negotiators(state, now)
-    return _poll_is_due(state, now) or bool(cycles) or _local_jobs_are_due(state, now)
+    return any(due <= now for due in next_polls(state).values()) or bool(cycles) or _jobs_are_due(state, now)
 
 
 def waits_for_cycle(moment: Moment[State]) -> bool:
@@ -188,17 +191,13 @@ def _update_sleeping_jobs(moment: Moment[Queue]) -> SleepingJobs:
     return sleeping
 
 
-def _poll_is_due(state: Manager, now: int) -> bool:
-    poll = next_poll(state)
-    return poll is not None and poll <= now
-
-
-def _local_jobs_are_due(state: AccessPoint, now: int) -> bool:
-    """Return True if local universe jobs, which need no cycle, may be able to start: some are idle, and they have not
-    been considered yet in this state at this time."""
-    waits = state.idle_local > state.agendas.get(SleepingJobs).asleep_local
+def _jobs_are_due(state: AccessPoint, now: int) -> bool:
+    """Return True if jobs that need no cycle may be able to start: local universe jobs or, if claims are kept idle,
+    others. Some are idle, and they have not been considered yet in this state at this time."""
+    sleeping = state.agendas.get(SleepingJobs)
+    waits = state.idle_local > sleeping.asleep_local or (state.kept_claims and state.idle > sleeping.asleep)
     return (
-        waits
+        bool(waits)
         and state.agendas.get(_LocalJobs).considered != (state.position, now)
         and not are_starts_paused(state, now)
     )

@@ -35,6 +35,7 @@ _RULES: Final = Rules(
         s.SetSubmitter: "negotiator.submitter_commands.set_submitter",
         s.ResetUsage: "negotiator.submitter_commands.reset_usage",
         s.DeleteSubmitter: "negotiator.submitter_commands.delete_submitter",
+        s.SwitchDaemons: "had.switching.switch_daemons",
         s.VacateSlot: "startd.vacating.vacate_slot",
         s.SuspendClaim: "startd.vacating.suspend_slot",
         s.ContinueClaim: "startd.vacating.continue_slot",
@@ -43,6 +44,7 @@ _RULES: Final = Rules(
         s.BackfillRunning: "startd.backfill.record_client_start",
         s.BackfillEnded: "startd.backfill.record_client_end",
         s.DevicesFailed: "startd.failed_devices.take_devices_offline",
+        s.SensorsReported: "startd.updates.publish_report",
         s.BenchmarksDone: "startd.periodic_evaluation.end_benchmarks",
         s.Negotiate: "decide.decide.negotiate",
         s.Defragment: "decide.decide.defragment",
@@ -63,13 +65,15 @@ _RULES: Final = Rules(
         s.ExecutionPointHeard: "peers.at_access_point.reconnect",
         s.RequestsUnanswered: "peers.at_access_point.withdraw_requests",
         s.ExecutionPointExpired: "peers.at_manager.expire_machine",
+        s.HadStep: "had.transitions.take_step",
+        s.ManagerSilence: "had.transitions.note_silence",
         s.LeaseOver: "peers.at_access_point.give_up",
         s.EvaluateJobPolicies: "schedd.periodic_policy.evaluate_job_policies",
     }
 )
 _REMOTE_RULES: Final = Rules(dict.fromkeys(RUN_REPORTS.values(), "startd.remote_runs.record_report"))
 """The rules for reports about processes that run here for an external access point."""
-_WITHOUT_STIMULUS = {s.Defragment, s.ClaimMatches, s.FireTimers}
+_WITHOUT_STIMULUS = {s.ClaimMatches, s.FireTimers}
 """The stimuli without fields, whose rules take no stimulus argument."""
 _IN_ONE_LOG = InOneLog()
 
@@ -89,7 +93,7 @@ def decide(
     The events are already folded into ``state``. If they cannot be appended to the log, discard ``state`` and
     ``caches``. ``sense`` returns a machine's current sensor readings, and ``zone`` is the time zone of local times
     (ClockMin). ``caches`` contains values computed earlier from ``state``. ``fabric`` carries messages to roles that
-    are not in ``state``; by default, those of a role with its own log go to its outboxes.
+    are not in ``state``; by default, the events of a role with its own log go to its outboxes.
 
     A command that was already answered is not decided again; its answer is in ``state.answers``.
 
@@ -98,7 +102,7 @@ def decide(
     """
     if isinstance(stimulus, s.Command) and stimulus.id in state.answers:
         return []
-    # The user who sent a command is charged for all evaluations that it causes, even those of other users' jobs.
+    # The user who sent a command is charged for all evaluations that it causes, even for other users' jobs.
     user = stimulus.user if isinstance(stimulus, s.Command) else ""
     if fabric is None:
         fabric = _IN_ONE_LOG if len(state.roles) != 1 else _separate()
@@ -119,6 +123,7 @@ def decide(
 _COMMANDED: Final = {
     "schedd": (ACCESS_POINT, "jobs", "an access point"),
     "negotiator": (MANAGER, "priorities", "the manager"),
+    "had": (MANAGER, "negotiators", "the manager"),
 }
 """By package: the role that decides its commands, what they are about, and the role's name in messages. Commands about
 machines and slots are decided everywhere, and sent to their execution points."""
@@ -159,6 +164,10 @@ def complete_decision(draft: Draft[Any]) -> None:
             from ..schedd import run_now
 
             run_now.update_reservations(draft)
+        if state.noop:
+            from ..schedd import noop_jobs
+
+            noop_jobs.complete_noop_jobs(draft)
         if state.notifying:
             from ..schedd import notification
 
@@ -198,9 +207,9 @@ def record_rejections(draft: Draft[LogState], stimulus: s.RejectRequests) -> Non
         )
 
 
-def defragment(draft: Draft[State]) -> None:
+def defragment(draft: Draft[State], stimulus: s.Defragment) -> None:
     """Poll the machines for defragmentation, with the ads that the startds publish."""
     from ..defrag import poll
     from ..startd.public_ad import PublishedSlots
 
-    poll.defragment(draft, PublishedSlots)
+    poll.defragment(draft, PublishedSlots, stimulus.daemon)

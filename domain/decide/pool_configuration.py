@@ -1,5 +1,5 @@
-"""The pool settings that come from the configuration: those of the negotiator, of submissions, of users' domains, and
-of defragmentation. They are in the log (``PoolConfigured``) and therefore apply to all clients."""
+"""The pool settings that come from the configuration: for the negotiator, submissions, users' domains and
+defragmentation. They are in the log (``PoolConfigured``) and therefore apply to all clients."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ from ..coverage.settings import DEFRAG
 from ..decision.draft import Draft, Refusal
 from ..defrag import defrag_settings as defragmentation
 from ..events import Ad, PoolConfigured, PrioritiesUpdated
+from ..had import had_settings as availability
 from ..macros.macros import macros_in
 from ..negotiator import negotiator_settings as negotiation
 from ..negotiator.accounting import accountant_settings_of, accounts_of, priority_at
 from ..ports.stimuli import ConfigurePool
 from ..state.negotiators import invalid_negotiators, split_prefix
 from ..state.pool_settings import (
+    COLLECTOR,
     DOMAINS,
     SET_TO_EMPTY,
     SETTINGS,
@@ -99,7 +101,28 @@ def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda wa
         **configured_submission_settings(load("SUBMIT")),
         **schedd_policy(load("SCHEDD"), warn),
         **defragmentation.configured_settings(load(DEFRAG)),
+        **availability.configured_settings(load("HAD")),
+        **_configured_ads(load("COLLECTOR")),
     }
+
+
+def _configured_ads(configuration: Configuration) -> Ad:
+    """Return the collector's settings that differ from the defaults.
+
+    :raises ConfigError: a value is invalid; the error has its file and line
+    """
+    configured: Ad = {}
+    for name, properties in COLLECTOR.items():
+        text = " ".join(configuration.get(name).split())
+        if properties.kind == "truth":
+            text = str(configuration.boolean(name, False)).lower()
+        elif properties.kind == "number":
+            text = repr(configuration.number(name, float(properties.default))).removesuffix(".0")
+        if text and text != properties.default:
+            configured[name] = text
+            if problem := invalid_value(name, text):
+                raise configuration.error(name, problem)
+    return configured
 
 
 def configured_submission_settings(configuration: Configuration) -> Ad:

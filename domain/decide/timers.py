@@ -10,6 +10,7 @@ from typing import Any
 
 from ..decision.draft import Draft
 from ..ports.timers import Timer
+from ..schedd import flocking
 from ..schedd import timers as schedd
 from ..startd import timers as startd
 from ..state.state import AccessPoint, ExecutionPoint, LogState, acts_as
@@ -19,6 +20,7 @@ def _timers(state: LogState) -> list[tuple[Timer, Any]]:
     timers: list[tuple[Timer, Any]] = []
     if acts_as(state, AccessPoint):
         timers += [(timer, schedd.fire_timer) for timer in schedd.timers(state)]
+        timers += [(timer, flocking.fire_timer) for timer in flocking.timers(state)]
     if acts_as(state, ExecutionPoint):
         timers += [(timer, startd.fire_timer) for timer in startd.timers(state)]
     return timers

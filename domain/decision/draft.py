@@ -36,8 +36,8 @@ from ..state_machines.machine import MACHINES
 from ..state_machines.match import INITIAL_MATCH_STATE
 from ..state_machines.slot_rows import UNLETTERED
 
-NOT_FOUND = "not found"
-"""The refusal code for a slot, machine or job that does not exist."""
+NOT_FOUND, DENIED = "not found", "permission denied"
+"""The codes of refusals: the slot, machine or job does not exist; only the pool's owner may do that."""
 
 
 class Refusal(PoolbookError):
@@ -236,7 +236,8 @@ def check_super_user(draft: Draft[LogState], command: Command, action: str) -> N
     """
     owners = super_users(draft.state.settings)
     if command.user not in owners:
-        raise Refusal(f"permission denied to {action}: only the pool's owner may do that ({', '.join(sorted(owners))})")
+        names = ", ".join(sorted(owners))
+        raise Refusal(f"permission denied to {action}: only the pool's owner may do that ({names})", DENIED)
 
 
 def answer(draft: Draft[LogState], command: Command, request: str, arguments: str, value: object) -> None:

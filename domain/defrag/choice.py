@@ -268,7 +268,7 @@ def _choose_cancels(
 def _choose_drains(
     candidates: Sequence[tuple[float, CandidateSlot]], count: int, may_drain: ObstacleCheck
 ) -> tuple[ChosenSlot, ...]:
-    """Return the slots of the machines to drain, and also, uncounted, those of machines that cannot be drained."""
+    """Return the slots of the machines to drain, and also, uncounted, slots of machines that cannot be drained."""
     chosen: list[ChosenSlot] = []
     done: set[str] = set()
     for rank, slot in candidates:

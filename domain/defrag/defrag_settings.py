@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Final
 
 from attrs import field, frozen
 
-from ..coverage.settings import DAEMON_LIST, parse_daemon_list
+from ..coverage.settings import DAEMON_LIST, is_defrag, parse_daemon_list
 from ..coverage.settings import DEFRAG as DAEMON
 from ..events import Ad
 from ..settings_classes import setting, values
-from ..state.pool_settings import DEFRAG, SET_TO_EMPTY, invalid_value
+from ..state.pool_settings import DEFRAG, SET_TO_EMPTY, defrag_setting, invalid_value, split_defrag
 
 if TYPE_CHECKING:
     from ..config import Configuration
@@ -44,37 +44,40 @@ class DefragPolicy:
         return f"Defrag {self.name}"
 
 
-def policy_in_force(settings: Mapping[str, str]) -> DefragPolicy | None:
-    """Return the policy that a pool's settings define, or None if the pool does not defragment."""
-    if not settings.get("DEFRAG_NAME", "").strip():
+def policy_in_force(settings: Mapping[str, str], daemon: str = "") -> DefragPolicy | None:
+    """Return the policy of a daemon (empty: DEFRAG) in a pool's settings, or None if that daemon does not run."""
+    if not defrag_setting(settings, daemon, "DEFRAG_NAME"):
         return None
+    return DefragPolicy(**values(DefragPolicy, lambda name, read, _: read(defrag_setting(settings, daemon, name))))
 
-    def text(name: str) -> str:
-        value = settings.get(name)
-        return DEFRAG[name].default if value is None else value.strip()
 
-    return DefragPolicy(**values(DefragPolicy, lambda name, read, _: read(text(name))))
+def policies_in_force(settings: Mapping[str, str]) -> dict[str, DefragPolicy]:
+    """Return the policies in a pool's settings, by the names of the daemons (empty: DEFRAG), in alphabetical order."""
+    daemons = sorted([split_defrag(name)[0] for name in settings if name.endswith("DEFRAG_NAME")])
+    policies = ((daemon, policy_in_force(settings, daemon)) for daemon in daemons)
+    return {daemon: policy for daemon, policy in policies if policy is not None}
 
 
 def configured_settings(configuration: Configuration) -> Ad:
-    """Return the defrag daemon's settings in a configuration: its name, and the settings that differ from the defaults.
-    The result is empty unless DEFRAG is in DAEMON_LIST.
+    """Return the settings in a configuration of the defrag daemons in DAEMON_LIST: their names, and the settings that
+    differ from the defaults. Those of DEFRAG2 are named DEFRAG2.DEFRAG_NAME and so on.
 
     :raises ConfigError: if a value is invalid
     """
-    if DAEMON not in parse_daemon_list(configuration.get(DAEMON_LIST)):
-        return {}
-    settings = {"DEFRAG_NAME": _daemon_name(configuration)}
-    for name, properties in DEFRAG.items():
-        if name != "DEFRAG_NAME" and (text := _value(configuration, name)) != properties.default:
-            settings[name] = text or SET_TO_EMPTY
+    settings: Ad = {}
+    for daemon in sorted(filter(is_defrag, parse_daemon_list(configuration.get(DAEMON_LIST)))):
+        own, prefix = (configuration, "") if daemon == DAEMON else (configuration.of_daemon(daemon), f"{daemon}.")
+        settings[f"{prefix}DEFRAG_NAME"] = _daemon_name(own, daemon)
+        for name, properties in DEFRAG.items():
+            if name != "DEFRAG_NAME" and (text := _value(own, name)) != properties.default:
+                settings[prefix + name] = text or SET_TO_EMPTY
     return settings
 
 
-def _daemon_name(configuration: Configuration) -> str:
+def _daemon_name(configuration: Configuration, daemon: str) -> str:
     """Return the name of the defrag daemon, built as in HTCondor (``build_valid_daemon_name``). By default it is the
     name in DAEMON_LIST, which HTCondor's master passes to the daemon as its local name."""
-    name, host = configuration.get("DEFRAG_NAME").strip() or DAEMON, configuration.get("FULL_HOSTNAME").strip()
+    name, host = configuration.get("DEFRAG_NAME").strip() or daemon, configuration.get("FULL_HOSTNAME").strip()
     if name.lower() in (host.lower(), host.lower().partition(".")[0]):
         return host
     return name if "@" in name or not host else f"{name}@{host}"

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from ..classad import Context
+from ..coverage.settings import DEFRAG
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, DefragCancel, DefragDrain, DefragPolled, EvaluationRecorded
 from ..ports.messages import BeginDrain, EndDrain
@@ -21,7 +22,7 @@ from ..state.caches import Caches
 from ..state.state import Manager
 from ..units import SECOND
 from .choice import ChosenSlot, DialectRules, DrainDecision, DrainsBegun, EarlierPolls, choose, draining_costs
-from .defrag_settings import DefragPolicy, policy_in_force
+from .defrag_settings import DefragPolicy, policies_in_force, policy_in_force
 from .drain_candidates import (
     ESTIMATES,
     PolicyConditions,
@@ -45,16 +46,16 @@ class PollDecision(Struct, frozen=True):
     event: DefragPolled
 
 
-def defragment(draft: Draft[Manager], advertise: Advertise) -> None:
-    """Evaluate the defragmentation policy, cancel drains and begin others.
+def defragment(draft: Draft[Manager], advertise: Advertise, daemon: str) -> None:
+    """Evaluate a daemon's policy (empty: that of DEFRAG), cancel drains and begin others.
 
-    :raises Refusal: if the pool does not defragment
+    :raises Refusal: if this daemon does not run
     """
-    policy = policy_in_force(draft.state.settings)
+    policy = policy_in_force(draft.state.settings, daemon)
     if policy is None:
-        raise Refusal("the pool does not defragment: DEFRAG is not in its DAEMON_LIST")
+        raise Refusal(f"the pool does not defragment: {daemon or DEFRAG} is not in its DAEMON_LIST")
     offset = draft.context.utc_offset(draft.now // SECOND)
-    poll = decide_poll(draft.state, draft.caches, advertise, draft.header, draft.context, offset, policy)
+    poll = decide_poll(draft.state, draft.caches, advertise, draft.header, draft.context, offset, policy, daemon)
     for event in (*poll.notes, poll.event):
         draft.emit(event)
     for cancel in poll.event.cancels:
@@ -70,19 +71,28 @@ def dialect_rules(state: Manager) -> DialectRules:
     return DialectRules(state.dialect.defrag_exceeds_maxima, state.dialect.defrag_stops_at_long_intervals)
 
 
-def earlier_polls(state: Manager, now: int) -> EarlierPolls:
-    """Return the polls before the time ``now``, in microseconds."""
-    return EarlierPolls(state.defrag.last_poll // SECOND, DrainsBegun(*state.defrag.begun_in(now)))
+def earlier_polls(state: Manager, now: int, daemon: str) -> EarlierPolls:
+    """Return the polls of a daemon before the time ``now``, in microseconds."""
+    defrag = state.defrag.of(daemon)
+    return EarlierPolls(defrag.last_poll // SECOND, DrainsBegun(*defrag.begun_in(now)))
 
 
 def decide_poll(
-    state: Manager, caches: Caches, advertise: Advertise, why: Why, context: Context, offset: int, policy: DefragPolicy
+    state: Manager,
+    caches: Caches,
+    advertise: Advertise,
+    why: Why,
+    context: Context,
+    offset: int,
+    policy: DefragPolicy,
+    daemon: str = "",
 ) -> PollDecision:
     """Return the decision of a poll without carrying it out.
 
     :param advertise: returns the slot ads
     :param why: returns the first fields of the events: time in microseconds, cause and stimulus
     :param offset: the UTC offset of ``context``, in seconds
+    :param daemon: the daemon whose policy it is (empty: DEFRAG)
     """
     now = why("polled")[0]
     joins_texts = state.dialect.defrag_joins_whole_machine_expr
@@ -91,7 +101,7 @@ def decide_poll(
     ads = advertise(state, caches, now, context)
     slots = candidate_slots(state, ads, conditions, reads_all_slots)
     decision = choose(
-        policy, conditions, slots, earlier_polls(state, now), now // SECOND, context, dialect_rules(state),
+        policy, conditions, slots, earlier_polls(state, now, daemon), now // SECOND, context, dialect_rules(state),
         may_drain=lambda seen: ads.why_not_drained(seen.machine),
         may_cancel=lambda seen: ads.why_not_canceled(seen.machine),
     )  # fmt: skip
@@ -107,12 +117,14 @@ def decide_poll(
         cancels=tuple(_cancel(notes, conditions, chosen, context) for chosen in decision.cancels),
         costs=draining_costs(state, ads, now, context),
         offset=offset,
+        daemon=daemon,
     )
     return PollDecision(tuple(notes.made), _with_changes(state, event, decision))
 
 
 def _with_changes(state: Manager, event: DefragPolled, decision: DrainDecision) -> DefragPolled:
-    draining, whole = state.defrag.draining, state.defrag.whole
+    defrag = state.defrag.of(event.daemon)
+    draining, whole = defrag.draining, defrag.whole
     return replace(
         event,
         began_draining=tuple(sorted(decision.draining - draining)),
@@ -157,10 +169,11 @@ def _cancel(notes: _Evidence, conditions: PolicyConditions, chosen: ChosenSlot, 
     return DefragCancel(chosen.seen.machine, chosen.seen.slot, evidence, chosen.refused)
 
 
-def next_poll(state: Manager) -> int | None:
-    """Return when the next poll is due, in microseconds, or None if no poll is due."""
-    policy = policy_in_force(state.settings)
-    if policy is None or policy.interval <= 0:
-        return None
-    last = state.defrag.last_poll
-    return last + policy.interval * SECOND if last else state.at
+def next_polls(state: Manager) -> dict[str, int]:
+    """Return when the next poll of each daemon that polls is due, in microseconds."""
+    polls = {}
+    for daemon, policy in policies_in_force(state.settings).items():
+        if policy.interval > 0 and (daemon or DEFRAG) not in state.had.off:
+            last = state.defrag.of(daemon).last_poll
+            polls[daemon] = last + policy.interval * SECOND if last else state.at
+    return polls

@@ -13,6 +13,7 @@ from __future__ import annotations
 from .accounting import *
 from .base import *
 from .defrag import *
+from .had import *
 from .imports import *
 from .jobs import *
 from .peers import *

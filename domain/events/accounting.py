@@ -41,6 +41,8 @@ class SubmitterSet(SubmitterEvent, frozen=True):
     until: int = 0  #: when the previous value returns, in microseconds (0: never)
     factor: float = 0.0  #: the priority factor, if the submitter is new (0: not new, or an older log)
     negotiator: str = ""  #: the negotiator with the account, if there are several (empty: NEGOTIATOR)
+    set_at: int = 0  #: when it was set at another manager, in microseconds (0: it was set here)
+    manager: str = ""  #: that manager (empty: it was set here)
 
 
 @event("submitters.reset")
@@ -52,6 +54,8 @@ class SubmittersReset(Event, frozen=True):
     user: str  #: the user who requested it
     factors: dict[str, float] = field(default_factory=dict)  #: the priority factors of new submitters
     negotiator: str = ""  #: the negotiator with the accounts, if there are several (empty: NEGOTIATOR)
+    set_at: int = 0  #: when it was set at another manager, in microseconds (0: it was set here)
+    manager: str = ""  #: that manager (empty: it was set here)
 
 
 @event("submitter.deleted")
@@ -61,6 +65,8 @@ class SubmitterDeleted(SubmitterEvent, frozen=True):
     user: str  #: the user who requested it
     factor: float = 0.0  #: the priority factor of the new account (0: no claims and so no new account, or an older log)
     negotiator: str = ""  #: the negotiator with the account, if there are several (empty: NEGOTIATOR)
+    set_at: int = 0  #: when it was set at another manager, in microseconds (0: it was set here)
+    manager: str = ""  #: that manager (empty: it was set here)
 
 
 SET: dict[str, str] = {

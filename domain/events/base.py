@@ -20,23 +20,28 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "denied",
     # roles with separate logs
     "sent", "followed", "rejected",
+    # several managers
+    "had_started", "is_primary", "no_active_manager", "active_manager_heard", "higher_priority_heard", "elected",
+    "manager_silent", "replicated", "conflicted", "withheld", "turned_off", "turned_on",
     # slots
     "not_owner", "is_owner", "start_false", "run_benchmarks", "first_benchmarks", "benchmarks_done", "carved",
     "merged", "matched", "claimed", "match_timeout", "match_void", "jobs_limit", "activated", "local", "job_ended",
     "no_more_jobs", "worklife", "vacate_command", "retirement_over", "suspend", "continue", "preempt", "kill",
     "better_match", "retired_before", "better_match_gone", "better_match_refused", "better_match_taken",
-    "claim_failed", "released", "deactivated", "unheard", "heard", "lease_over", "drain_command", "draining",
-    "drained", "drain_over", "defrag", "defrag_cancel", "shutdown", "vacate_timeout", "claim_over", "machine_left",
+    "claim_failed", "released", "deactivated", "unheard", "heard", "lease_over", "flocked", "drain_command", "draining",
+    "drained", "drain_over", "defrag", "defrag_cancel", "slots_changed", "shutdown", "vacate_timeout", "claim_over",
+    "machine_left",
     "start_backfill", "evict_backfill", "backfill_off", "client_started", "client_runs", "client_ended", "client_gone",
     "client_kept", "pslot_preemption", "device_failed",
     # jobs
     "submitted", "user_hold", "user_release", "user_remove", "user_edit", "user_vacate", "kill_timeout", "evicted",
     "exited", "execution_failed", "limit_exceeded", "lost", "held_by_machine", "not_expanded", "measured", "negotiated",
     "accounted", "granted", "suspend_command", "continue_command", "left_queue", "scheduled", "deferral_over",
-    "deferral_missed", "transfer_failed", "invalid_schedule", "materialized", "job_duration", "execute_duration",
-    "timer_remove", "timer_undefined", "periodic_hold", "periodic_release", "periodic_remove", "periodic_vacate",
+    "deferral_missed", "suspended_early", "transfer_failed", "invalid_schedule", "materialized", "job_duration",
+    "execute_duration", "timer_remove", "timer_undefined", "periodic_hold", "periodic_release", "periodic_remove",
+    "periodic_vacate",
     "system_periodic_hold", "system_periodic_release", "system_periodic_remove", "system_periodic_vacate",
-    "evict_transform", "chirp", "notified", "mailed", "cooled_down",
+    "evict_transform", "chirp", "notified", "mailed", "cooled_down", "noop",
     # condor_now
     "run_now", "coalesced", "now_lost", "now_late", "now_taken", "now_gone", "now_not_idle", "now_static", "now_apart",
     "now_unfit",
@@ -94,6 +99,7 @@ class ClusterEvent(Event, frozen=True):
 
 TOPICS: dict[str, type[Event]] = {}
 """The short name of each kind of event in a log. A released topic is never used for another kind."""
+TOPIC_OF: dict[type[Event], str] = {}
 IMPORTED: set[type[Event]] = set()
 """The kinds of events that only imports write."""
 Kind = TypeVar("Kind", bound=type[Event])
@@ -105,7 +111,7 @@ def event(topic: str, imported: bool = False) -> Callable[[Kind], Kind]:
     def declare(kind: Kind) -> Kind:
         if topic in TOPICS:
             raise ValueError(f"{topic} is already the topic of {TOPICS[topic].__name__}")
-        TOPICS[topic] = kind
+        TOPICS[topic], TOPIC_OF[kind] = kind, topic
         if imported:
             IMPORTED.add(kind)
         return kind

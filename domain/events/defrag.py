@@ -50,3 +50,4 @@ class DefragPolled(Event, frozen=True):
         default_factory=dict
     )  #: AvgDrainingBadput, AvgDrainingUnclaimed (fractions of time)
     offset: int = 0  #: the pool's offset from UTC in seconds, for expressions that use local time
+    daemon: str = ""  #: the name in DAEMON_LIST of the daemon whose policy decided (empty: DEFRAG)

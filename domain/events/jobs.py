@@ -118,6 +118,7 @@ class JobActivated(ClusterEvent, frozen=True):
     deferred: int = 0  #: when its process should start, in microseconds, if deferred (0: immediately)
     evidence: int = 0  #: position of the `EvaluationRecorded` of START_LOCAL_UNIVERSE or a similar setting (0: none)
     ad: Ad = field(default_factory=dict)  #: the job's ad before activation (empty: it is in the log with the queue)
+    flocked: str = ""  #: the manager in FLOCK_TO in whose pool it runs (empty: in the access point's own)
 
 
 @event("job.due")

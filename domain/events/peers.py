@@ -6,7 +6,8 @@ from .base import Ad, ClusterEvent, Event, MachineEvent, SlotEvent, event
 
 
 class PeerEvent(Event, frozen=True):
-    """An event about another role's log. Its name is manager, access-point/NAME or execution-point/NAME."""
+    """An event about another role's log. Its name is manager, manager/NAME, access-point/NAME or
+    execution-point/NAME."""
 
     peer: str  #: the other role's name
 
@@ -114,6 +115,20 @@ class MatchTaken(SlotEvent, frozen=True):
     job: str  #: the job, such as 12.3
 
 
+@event("flocking.changed")
+class FlockingChanged(Event, frozen=True):
+    """The access point offers the jobs of a submitter to more or fewer of the managers in FLOCK_TO."""
+
+    peer: str  #: the access point, such as access-point/NAME
+    submitter: str  #: the submitter, such as alice@example.org
+    level: int  #: how many of these managers may match the submitter's jobs; the manager of its own pool always may
+    managers: tuple[str, ...]  #: the names of the managers in FLOCK_TO, in order
+
+    @property
+    def stream(self) -> str:
+        return f"submitter/{self.submitter}"
+
+
 @event("job.disconnected")
 class JobDisconnected(ClusterEvent, frozen=True):
     """The execution point of a running job is silent."""
@@ -131,7 +146,18 @@ class JobReconnected(ClusterEvent, frozen=True):
 
 @event("machine.expired")
 class MachineExpired(MachineEvent, frozen=True):
-    """The manager has not heard from the machine's execution point for CLASSAD_LIFETIME, or hears from it again. The
-    slots of an expired machine are not matched."""
+    """The machine's execution point does not answer, or answers again. The slots of an expired machine are not
+    matched."""
 
     expired: bool  #: False: it answers again
+    gone: bool = False  #: whether its ads are gone (CLASSAD_LIFETIME); False: only an access point did not reach it
+
+
+@event("slot.absent")
+class SlotAbsent(SlotEvent, frozen=True):
+    """The ad of a slot is gone, and the collector keeps it as an absent ad, because ABSENT_REQUIREMENTS is true for it.
+    It is dropped when the machine is heard again, or joins."""
+
+    machine: str  #: the slot's machine
+    ad: Ad  #: the ad, as it was last published
+    until: int  #: when it is forgotten, in microseconds

@@ -149,6 +149,7 @@ class CycleHeld(Event, frozen=True):
     negotiator: str = ""  #: the negotiator, if the pool has several (empty: NEGOTIATOR)
     regrouped: tuple[str, ...] = ()  #: the jobs in `matches` whose submitters negotiated by autoregroup, such as 12.3
     remainders: tuple[str, ...] = ()  #: the accounting groups that received slots from the fractions of quotas
+    flocked: str = ""  #: at an access point: the manager in FLOCK_TO with these matches (empty: its own)
 
 
 class GroupQuota(Struct, frozen=True):

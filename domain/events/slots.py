@@ -125,6 +125,7 @@ class ShutdownBegan(MachineEvent, frozen=True):
     """The execution point is shutting down."""
 
     how: str  #: Peaceful (jobs may complete), Graceful (jobs use their retirement time) or Fast (jobs are killed)
+    restart: bool = False  #: whether the machine joins the pool again when it has left it
 
 
 @event("machine.left")

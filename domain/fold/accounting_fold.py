@@ -2,31 +2,37 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 from .. import events as e
 from ..names import AccountName
 from ..state.defrag_state import fold_poll, switch_defrag
-from ..state.pool_settings import DEFRAG
+from ..state.pool_settings import defrag_setting, split_defrag
 from ..state.state import Manager
 from .matches import end_match, match_of_claim, own_job
-
-INTERVAL = "DEFRAG_INTERVAL"
 
 
 def _switch_defrag(state: Manager, event: e.PoolFounded | e.PoolConfigured) -> None:
     """Switch defragmentation on or off. A new DEFRAG_NAME means a new daemon."""
-    settings = event.settings
-    if "DEFRAG_NAME" in settings:
-        state.defrag = switch_defrag(state.defrag, bool(settings["DEFRAG_NAME"].strip()), state.at)
-    state.defrag.configured = state.at
+    for name, text in event.settings.items():
+        daemon, setting = split_defrag(name)
+        if setting == "DEFRAG_NAME":
+            switched = switch_defrag(state.defrag.of(daemon), bool(text.strip()), state.at)
+            if daemon:
+                state.defrag.others[daemon] = switched
+            else:
+                state.defrag = switched
+    for defrag in (state.defrag, *state.defrag.others.values()):
+        defrag.configured = state.at
 
 
 def _fold_defrag_polled(state: Manager, event: e.DefragPolled) -> None:
-    interval = state.settings.get(INTERVAL, DEFRAG[INTERVAL].default)
-    schedule = state.settings.get("DEFRAG_DRAINING_SCHEDULE", DEFRAG["DEFRAG_DRAINING_SCHEDULE"].default)
-    fold_poll(state.defrag, event, int(interval), schedule)
+    interval, schedule = (
+        defrag_setting(state.settings, event.daemon, name) for name in ("DEFRAG_INTERVAL", "DEFRAG_DRAINING_SCHEDULE")
+    )
+    fold_poll(state.defrag.of(event.daemon), event, int(interval), schedule)
 
 
 # The concurrency limits of matches and claims, and the weights of claims
@@ -35,8 +41,9 @@ def _fold_defrag_polled(state: Manager, event: e.DefragPolled) -> None:
 def _fold_cycle_held(state: Manager, event: e.CycleHeld) -> None:
     for match in event.matches:
         state.match_limits.setdefault(match.slot, {})[match.job] = match.limits
-        state.count_limits(match.limits, 1)
         state.slots_matched.append(match.slot)
+    for limits, count in Counter([match.limits for match in event.matches]).items():
+        state.count_limits(limits, count)
     state.cycles.record_cycle(event, state.position)
     for group in event.remainders:
         state.remainders[group] = event.at

@@ -73,6 +73,7 @@ def _fold_claim_made(state: AccessPoint, event: e.ClaimMade) -> None:
     slot, job = event.slot, _job_of(event)
     _end_match_of_claim(state, slot, job)
     unassign_slot(state, slot, state.queued_claims.pop(slot, None))
+    state.kept_claims.pop(slot, None)
     if event.holder:
         state.claims.pop(slot, None)
     else:
@@ -95,12 +96,14 @@ def _fold_claim_withdrawn(state: AccessPoint, event: e.ClaimWithdrawn) -> None:
 
 def _fold_claim_ended(state: AccessPoint, event: e.ClaimEnded) -> None:
     state.claims.pop(event.slot, None)
+    state.kept_claims.pop(event.slot, None)
     unassign_slot(state, event.slot, state.ready_claims.pop(event.slot, None))
 
 
 def _fold_slot_destroyed(state: AccessPoint, event: e.SlotDestroyed) -> None:
     slot = event.slot
     state.claims.pop(slot, None)
+    state.kept_claims.pop(slot, None)
     jobs = *state.matches.pop(slot, ()), state.ready_claims.pop(slot, None), state.queued_claims.pop(slot, None)
     for job in jobs:
         unassign_slot(state, slot, job)

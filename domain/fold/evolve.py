@@ -14,7 +14,17 @@ from typing import Any, TypeVar
 
 from .. import events as e
 from ..state.state import AccessPoint, ExecutionPoint, LogState, Manager, State
-from . import accounting_fold, claim_fold, job_fold, machine_fold, peer_fold, pool_fold, run_fold, starter_fold
+from . import (
+    accounting_fold,
+    claim_fold,
+    had_fold,
+    job_fold,
+    machine_fold,
+    peer_fold,
+    pool_fold,
+    run_fold,
+    starter_fold,
+)
 
 Role = TypeVar("Role", bound=LogState)
 Fold = Callable[[Role, Any], None]
@@ -40,7 +50,7 @@ def _combined_folds(kind: type[LogState]) -> Folds[Any]:
     elif issubclass(kind, Manager):
         tables.append(machine_fold.FOLDS)
     if issubclass(kind, Manager):
-        tables += [MANAGER, peer_fold.AT_MANAGER]
+        tables += [MANAGER, peer_fold.AT_MANAGER, had_fold.FOLDS]
     combined: dict[type[e.Event], Fold[Any]] = {}
     for table in tables:
         for event, fold in table.items():

@@ -9,7 +9,7 @@ from .. import events as e
 from ..state.cluster import Cluster
 from ..state.job_ad import DEFERRAL_TIME, TERMINAL
 from ..state.proc_ads import Variants
-from ..state.records import NOTIFICATION
+from ..state.records import NOOP, NOTIFICATION
 from ..state.state import AccessPoint, acts_as
 from ..state_machines import LEFT
 
@@ -22,6 +22,8 @@ def _fold_cluster_submitted(state: AccessPoint, event: e.ClusterSubmitted) -> No
     state.clusters[event.cluster] = cluster
     if not cluster.is_uniform(NOTIFICATION) or cluster.requested_value(0, NOTIFICATION) not in ("", "0"):
         state.notifying.add(event.cluster)
+    if not cluster.is_uniform(NOOP) or cluster.requested_value(0, NOOP):
+        state.noop.add(event.cluster)
     state.record_cluster_change(cluster)
     _use_cluster_number(state, event)
     state.job_change_position = state.cycle_requested = state.position
@@ -43,6 +45,7 @@ def record_departure(state: AccessPoint, cluster: Cluster) -> None:
     state.record_cluster_change(cluster)
     del state.clusters[cluster.id]
     state.notifying.discard(cluster.id)
+    state.noop.discard(cluster.id)
     state.factories.pop(cluster.id, None)
     for rejections in (state.rejections, *state.further_rejections.values()):
         rejections.pop(cluster.id, None)
@@ -101,6 +104,8 @@ def _fold_jobs_edited(state: AccessPoint, event: e.JobsEdited) -> None:
     cluster.edit_count += 1
     if NOTIFICATION.lower() in cluster.edited_names:
         state.notifying.add(cluster.id)
+    if NOOP.lower() in cluster.edited_names:
+        state.noop.add(cluster.id)
     state.record_cluster_change(cluster)
     if event.number:
         state.by_job[event.cluster, event.procs[0][0]].chirped = event.number

@@ -210,6 +210,7 @@ FOLDS: dict[type[e.Event], Callable[[Slots, Any], None]] = {
     e.BackfillExited: _machine_fold(e.BackfillExited),
     e.BackfillLeaving: fold_backfill_leaving,
     e.MachineExpired: _machine_fold(e.MachineExpired, changes_start=True),
+    e.SlotAbsent: lambda state, event: None,  # only the views keep absent ads
     e.SlotCreated: _fold_slot_created,
     e.SlotTransitioned: fold_slot_transitioned,
     e.SlotAdChanged: _fold_slot_ad_changed,
@@ -227,4 +228,4 @@ FOLDS: dict[type[e.Event], Callable[[Slots, Any], None]] = {
     e.JobActivated: fold_job_activated,
     e.JobExited: fold_job_exited,
 }
-"""The folds about slots, for any role. ``starter_fold`` adds those of the startd."""
+"""The folds about slots, for any role. ``starter_fold`` adds the startd's."""

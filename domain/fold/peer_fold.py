@@ -6,15 +6,16 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import events as e
-from ..names import JobId
+from ..names import JOBS_PER_ACCESS_POINT, JobId, SlotName
 from ..state.peers import (
     ACCESS_POINT,
     EXECUTION_POINT,
     FULL,
-    JOBS_PER_ACCESS_POINT,
     MANAGER,
+    Flocking,
     FollowedPeer,
     Outbox,
+    may_flock,
     role_of,
 )
 from ..state.records import RUNS
@@ -25,8 +26,7 @@ from .matches import end_match
 
 def _fold_sent(state: LogState, event: e.Sent) -> None:
     outbox = state.peers.outboxes.setdefault(event.peer, Outbox())
-    outbox.positions.append(state.position)
-    outbox.digest = event.digest
+    outbox.add(state.position, event.digest)
     if role_of(event.peer) == ACCESS_POINT:
         _forget_lapsed(state, event.peer)
 
@@ -95,6 +95,19 @@ def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
     state.disconnected.pop(event.key, None)
 
 
+def _fold_flocking(state: AccessPoint, event: e.FlockingChanged) -> None:
+    state.peers.flocking[event.submitter] = Flocking(event.level, event.managers, event.at)
+
+
+def _fold_cycle(state: AccessPoint, event: e.CycleHeld) -> None:
+    for match in event.matches:
+        machine = SlotName.parse(match.slot).machine
+        if event.flocked:
+            state.peers.flocked[machine] = event.flocked
+        else:
+            state.peers.flocked.pop(machine, None)
+
+
 AT_ACCESS_POINT: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.ClaimRequested: _fold_claim_requested,
     e.ClaimMade: _end_request,
@@ -103,6 +116,8 @@ AT_ACCESS_POINT: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.JobDisconnected: _fold_job_disconnected,
     e.JobReconnected: _fold_job_reconnected,
     e.JobExited: _fold_job_exited,
+    e.FlockingChanged: _fold_flocking,
+    e.CycleHeld: _fold_cycle,
 }
 
 
@@ -158,8 +173,22 @@ def _fold_jobs_transitioned(state: Manager, event: e.JobsTransitioned) -> None:
         state.peers.full.discard(event.cluster // JOBS_PER_ACCESS_POINT)
 
 
+def _fold_offer(state: Manager, event: e.FlockingChanged) -> None:
+    """An access point that has ever flocked to this manager is of another pool."""
+    peer, offered = state.peers.followed.get(event.peer), state.peers.offered
+    if peer is None or not (peer.number in offered or state.name in event.managers):
+        return
+    submitters = offered.setdefault(peer.number, set())
+    is_offered = state.name in event.managers[: event.level] and may_flock(state.settings, event.peer)
+    (submitters.add if is_offered else submitters.discard)(event.submitter)
+    clusters = [id for id, each in state.clusters.items() if each.submitter == event.submitter]
+    state.job_changes.extend((id, -1) for id in clusters if id // JOBS_PER_ACCESS_POINT == peer.number)
+    state.job_change_position = state.cycle_requested = state.position
+
+
 AT_MANAGER: dict[type[e.Event], Callable[[Manager, Any], None]] = {
     e.MatchTaken: _fold_match_taken,
     e.MatchVoided: _fold_end_of_match,
     e.JobsTransitioned: _fold_jobs_transitioned,
+    e.FlockingChanged: _fold_offer,
 }

@@ -6,9 +6,13 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from .. import events as e
-from ..state.caches import ChangeLog
+from ..classad import Context
+from ..classad.value_evidence import integer_of
+from ..state.caches import ChangeLog, ad_from_attributes, parse_cached
+from ..state.cluster import Cluster
 from ..state.job_ad import EXPIRATION, TERMINAL
-from ..state.records import RUNS, Activation
+from ..state.pool_settings import schedd_seconds
+from ..state.records import KEEP_CLAIM_IDLE, NEXT_START_DELAY, RUNS, Activation
 from ..state.state import AccessPoint
 from ..units import SECOND
 from .claim_fold import clear_rejections, unassign_slot
@@ -27,6 +31,12 @@ def _fold_job_activated(state: AccessPoint, event: e.JobActivated) -> None:
     state.update_idle_count(cluster, event.proc)
     clear_rejections(state, job)
     unassign_slot(state, event.slot, state.ready_claims.pop(event.slot, None))
+    state.kept_claims.pop(event.slot, None)
+    if delay := 0 if cluster.is_local else _job_seconds(cluster, event, NEXT_START_DELAY):
+        delay = min(delay, schedd_seconds(state.settings, "MAX_NEXT_JOB_START_DELAY") or delay)
+        state.next_start = max(state.next_start, event.at + delay * SECOND)
+        for slot, (until, number) in state.kept_claims.items():
+            state.kept_claims[slot] = max(until, state.next_start), number
     activation = Activation(str(state.position), *job, event.slot, event.at, deferred=event.deferred)
     state.activations[activation.key] = state.by_job[job] = activation
     if activation.deferred:
@@ -81,6 +91,7 @@ def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
     activation = state.by_job.pop((event.cluster, event.proc))
     del state.activations[activation.key]
     record_run_end(state, event)
+    _keep_claim(state, event)
     state.ending.pop(activation.key, None)
     state.deferred.pop(activation.key, None)
     cluster = state.clusters[event.cluster]
@@ -93,6 +104,26 @@ def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
         state.cool_downs[event.cluster, event.proc] = int(event.changes[EXPIRATION])
     cluster.edit(event.proc, event, status)
     state.update_idle_count(cluster, event.proc)
+
+
+def _keep_claim(state: AccessPoint, event: e.JobExited) -> None:
+    """Record how long the claim of a job that has exited is kept for a new job: KeepClaimIdle, in seconds, and at least
+    until the next job may start (next_job_start_delay)."""
+    if event.outcome != "exited" or event.slot not in state.claims:
+        return
+    cluster = state.clusters[event.cluster]
+    until = max(event.at + _job_seconds(cluster, event, KEEP_CLAIM_IDLE) * SECOND, state.next_start)
+    if until > event.at:
+        state.kept_claims[event.slot] = until, event.cluster
+
+
+def _job_seconds(cluster: Cluster, event: e.JobActivated | e.JobExited, name: str) -> int:
+    """Return the value of a job's expression for a number of seconds; 0 if it has none."""
+    expression = parse_cached(text) if (text := cluster.requested_value(event.proc, name)) else None
+    if expression is None:
+        return 0
+    context = Context(now=event.at // SECOND, seed=event.at // SECOND)
+    return max(0, integer_of(expression, ad_from_attributes(cluster.attributes(event.proc)), None, context) or 0)
 
 
 def record_run_end(state: AccessPoint, event: e.JobExited) -> None:

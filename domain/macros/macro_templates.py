@@ -2,7 +2,7 @@
 
 In a template, ``$(1)`` is the first argument, ``$(0)`` is all arguments, ``$(0#)`` their number, ``$(2+)`` the second
 and all later arguments, ``$(2?)`` is 1 if a second argument exists, else 0, and ``$(1:x)`` is the first argument, else
-x. As in HTCondor, empty arguments are skipped, and a template without arguments uses those of the previous template in
+x. As in HTCondor, empty arguments are skipped, and a template without arguments uses the previous template's in
 the line. Source: the manual's page "Introduction to Configuration".
 """
 

@@ -1,6 +1,6 @@
 """Store macro definitions and expand ``$(name)``.
 
-The rules are those of the manual's pages "Submitting a Job" (Variables in the Submit Description File; Function Macros)
+The rules come from the manual's pages "Submitting a Job" (Variables in the Submit Description File; Function Macros)
 and "Introduction to Configuration" (Macros That Will Be Expanded). A variable of the queue statement overrides a
 definition, which overrides an automatic variable. A value is expanded when it is used, but a reference to the name
 being defined is replaced in the definition. ``$$(...)`` is not expanded, because its value comes from the matched slot.

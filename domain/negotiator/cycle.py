@@ -1,6 +1,6 @@
 """One negotiation cycle, from the logged state to the cycle's decisions.
 
-The steps are those of the manual ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), but
+The steps follow the manual ("Negotiation", "The Layperson's Description of the Pie Spin and Pie Slice"), but
 HTCondor's source, which is more precise, determines their order: update the priorities, serve the floors, and spin the
 pie until nothing changes. In the first spin, a submitter that has used up its slice may still receive slots that prefer
 its job to their current job. A submitter without a slot in this spin may exceed its slice by one slot. From the second
@@ -28,10 +28,10 @@ from .negotiator_view import view_of_negotiator
 from .spins import NegotiationCycle
 from .waiting_submitters import waiting_submitters
 
-RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE = 8, 2, 4, 16
+RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE, OF_SEVERAL = 8, 2, 4, 16, 32
 """The version of the cycle rules (``CycleHeld.rules``), and the numbers added to it if a job names concurrency limits,
-if there are accounting groups (earlier versions ignored both), and if a match names the whole partitionable slot (in
-earlier versions: the dynamic slot)."""
+if there are accounting groups (earlier versions ignored both), if a match names the whole partitionable slot (in
+earlier versions: the dynamic slot), and if there are several access points (earlier versions treated them as one)."""
 Why = Callable[[str], tuple[int, str, str]]
 
 
@@ -93,7 +93,7 @@ def hold_cycle(
     statistics = cycle.statistics(len(matches))
     regrouped = tuple(f"{choice.cluster.id}.{choice.proc}" for choice in cycle.matchmaker.choices if choice.regrouped)
     number = RULES + OF_LIMITS * cycle.concurrency.any_named + OF_GROUPS * rules.tree.has_groups
-    number += OF_WHOLE * cycle.matchmaker.matches_whole()
+    number += OF_WHOLE * cycle.matchmaker.matches_whole() + OF_SEVERAL * (state.peers.numbered > 1)
     remainders = tuple(cycle.groups.remainders)
     event = CycleHeld(
         *why("negotiated"), matches, unmatched, statistics, offset, number, negotiator, regrouped, remainders

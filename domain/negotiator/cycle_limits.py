@@ -23,7 +23,7 @@ from ..state.cluster import Cluster
 from ..state.job_limits import job_concurrency_limits
 from ..state.state import Manager
 from .candidates import SlotRanks
-from .job_limits import ConcurrencyLimit, ConcurrencyUse, JobLimits, LatestUse
+from .job_limits import ConcurrencyLimit, ConcurrencyUse, JobLimits, SlotLimits
 from .slot_table import RowNumbers, SlotAdTable
 
 
@@ -35,10 +35,10 @@ class CycleLimits(Struct):
     ranks: SlotRanks
     context: Context
     _limits: dict[str, ConcurrencyLimit] = field(default_factory=dict)
-    _latest: LatestUse = field(default_factory=LatestUse)
+    _reserving: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: the uses that may have reserved units
     _uses: dict[str, ConcurrencyUse] = field(default_factory=dict)
     _jobs: dict[int, JobLimits | None] = field(default_factory=dict)  #: by the autocluster's number
-    _by_expression: dict[str, JobLimits] = field(default_factory=dict)
+    _by_expression: dict[str, list[ConcurrencyUse | None]] = field(default_factory=dict)
     _units_held: dict[str, Amount] | None = None  #: the units in use when the cycle begins, by limit name
 
     @property
@@ -71,21 +71,20 @@ class CycleLimits(Struct):
         name = self.ranks.name_of(LIMITS, meaning, job)
         if name not in self._by_expression:
             self._by_expression[name] = self._by_slots(meaning, job)
-        limits = self._by_expression[name]
-        return JobLimits(None, limits.uses, limits.use_indexes)
+        return SlotLimits(self._by_expression[name])
 
     def _constant_limits(self, value: object) -> JobLimits | None:
-        return JobLimits(self._use_of(value)) if isinstance(value, str) and value else None
+        return self._use_of(value) if isinstance(value, str) and value else None
 
-    def _by_slots(self, meaning: Expression, job: ClassAd) -> JobLimits:
+    def _by_slots(self, meaning: Expression, job: ClassAd) -> list[ConcurrencyUse | None]:
         """Return the concurrency limits that the jobs use on each slot, evaluated once per distinct slot
         (_slot_groups)."""
         table = self.pool.table
         first, groups = self._slot_groups(meaning, job)
         texts = [job_concurrency_limits(job, table.ad(row), self.context) for row in first.tolist()]
-        numbers: dict[str, int] = {}
-        use_indexes = np.array([numbers.setdefault(text, len(numbers)) if text else -1 for text in texts], np.int64)
-        return JobLimits(None, [self._use_of(text) for text in numbers], use_indexes[groups].tolist())
+        uses: list[ConcurrencyUse | None] = [self._use_of(text) if text else None for text in texts]
+        by_row: list[ConcurrencyUse | None] = np.array(uses, object)[groups].tolist()
+        return by_row
 
     def _slot_groups(self, meaning: Expression, job: ClassAd) -> tuple[RowNumbers, RowNumbers]:
         """Group the slots that the expression cannot distinguish.
@@ -100,20 +99,22 @@ class CycleLimits(Struct):
         read = [columns[name] for side, name in sorted(reached) if side == SLOT and name in columns]
         cells = [each for column in read for each in (column.kinds, column.payload)]
         arrays = [cell.astype(np.int64) for cell in cells if isinstance(cell, np.ndarray)]
+        arrays = [array for array in arrays if (array != array[:1]).any()]
         if not arrays:
             return every[:1], np.zeros(len(every), np.int64)
-        groups = np.zeros(len(every), np.int64)
-        for array in arrays:
+        combined = arrays[0]
+        for array in arrays[1:]:
             values, indices = np.unique(array, return_inverse=True)
-            groups = np.unique(groups * len(values) + indices, return_inverse=True)[1]
-        return np.unique(groups, return_index=True)[1], groups
+            combined = np.unique(combined, return_inverse=True)[1] * len(values) + indices
+        _, first, groups = np.unique(combined, return_index=True, return_inverse=True)
+        return first, groups
 
     def _use_of(self, text: str) -> ConcurrencyUse:
         use = self._uses.get(text)
         if use is None:
             limits = [(self._limit(name), units) for name, units in requested_amounts(text)]
             ending = tuple([(limit, units) for limit, units in limits if limit.most != inf])
-            use = self._uses[text] = ConcurrencyUse(text, ending, self._latest)
+            use = self._uses[text] = ConcurrencyUse(text, ending, self._reserving)
         return use
 
     def _limit(self, name: str) -> ConcurrencyLimit:

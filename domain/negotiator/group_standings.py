@@ -23,7 +23,7 @@ class GroupStanding(NamedTuple):
     quota: float  #: the maximum for its own submitters, without surplus
     subtree: float  #: the same including its subgroups
     surplus: str  #: no, byquota, or regroup (SurplusPolicy)
-    requested: float  #: usage of its own submitters, plus requests of their idle jobs
+    requested: float  #: usage of its submitters, without subgroups, plus requests of their idle jobs
     order: float  #: the value of GROUP_SORT_EXPR
 
 

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from math import inf
 
-from msgspec import Struct, field
+from attrs import define, field
 
 from ..concurrency_limits import Amount, to_units
 from ..events import ReachedLimit
 
 CONCURRENCY = "concurrency"
 """The reason for jobs that a concurrency limit stopped."""
+_PARTS = 16
+"""A use reserves a sixteenth of the units left, so that many uses can reserve units of the same limit."""
 
 
-class ConcurrencyLimit(Struct):
+@define(eq=False)
+class ConcurrencyLimit:
     """A concurrency limit, with its maximum and the number of units left, which may be negative."""
 
     name: str
@@ -27,89 +30,98 @@ class ConcurrencyLimit(Struct):
         return ReachedLimit(self.name, to_units(self.most - self.units_left), to_units(self.most), to_units(amount))
 
 
-class LatestUse(Struct):
-    """The use that was requested last. Its units are subtracted once for all consecutive jobs with this use."""
+@define(eq=False)
+class ConcurrencyUse:
+    """The units of each finite limit that a ConcurrencyLimits text uses, for jobs that use the same on all slots.
 
-    use: ConcurrencyUse | None = None
-
-    def subtract_taken(self) -> None:
-        """Subtract the units that were taken."""
-        last, self.use = self.use, None
-        if last is not None and last.owed:
-            for limit, units in last.units:
-                limit.units_left -= units * last.owed
-            last.owed = 0
-
-
-class ConcurrencyUse(Struct):
-    """The units of each finite limit that a ConcurrencyLimits text uses, and whether the limits are exhausted."""
+    Units are reserved for many jobs at once, so that a match only counts down. If they do not suffice for another use,
+    all units that no match has taken are returned, and the limits are checked exactly.
+    """
 
     text: str  #: the evaluated text
     units: tuple[tuple[ConcurrencyLimit, Amount], ...]
-    latest: LatestUse
-    gone: bool = False
-    room: Amount = 0  #: for the latest use: how many more jobs the limits allow
-    owed: int = 0  #: the number of jobs whose units are not subtracted yet
+    reserving: dict[str, ConcurrencyUse]  #: the cycle's uses that may have reserved units, by text
+    reserved: Amount = field(init=False)  #: for how many more jobs units are reserved
+    gone: bool = False  #: whether the limits are exhausted
+
+    def __attrs_post_init__(self) -> None:
+        self.reserved = 0 if self.units else inf
 
     def has_room(self) -> bool:
         """Check whether enough units of each limit are left for one more job."""
-        if self.latest.use is not self and not self.gone:
-            self.latest.subtract_taken()
-            self.latest.use = self
-            self.room = min([limit.units_left // units for limit, units in self.units], default=inf)
-        self.gone = self.gone or self.room < 1
-        return not self.gone
+        return self.reserved >= 1 or self._reserve()
 
-    def take_units(self) -> None:
-        """Take the units for one job; enough units must be left."""
-        if self.latest.use is not self:
-            self.has_room()
-        self.room -= 1
-        self.owed += 1
+    def allows(self, row: int) -> bool:
+        """Return True: ``has_room`` was checked, and the use is the same on all slots."""
+        return True
 
-    def exhausted_limits(self) -> list[ReachedLimit]:
-        """Return the limits with too few units left."""
-        self.latest.subtract_taken()
-        return [limit.as_reached_limit(units) for limit, units in self.units if limit.units_left < units]
+    def take_units(self, row: int) -> str:
+        """Take the units for one job, and return their text; enough units must be left."""
+        if self.reserved < 1:
+            self._reserve()
+        self.reserved -= 1
+        return self.text
+
+    def stopping_limits(self) -> tuple[ReachedLimit, ...]:
+        """Return the limits with too few units left, sorted by name."""
+        self._return_reserved()
+        reached = [limit.as_reached_limit(units) for limit, units in self.units if limit.units_left < units]
+        return tuple(sorted(reached, key=lambda limit: limit.name))
+
+    def _reserve(self) -> bool:
+        """Reserve units for a part of the jobs that the limits allow, because other uses may need the same limits.
+        Return False if the limits allow no job."""
+        if not self.gone and not self._suffices():
+            self._return_reserved()
+            self.gone = not self._suffices()
+        if self.gone:
+            return False
+        self.reserved = max(1, min(limit.units_left // units for limit, units in self.units) // _PARTS)
+        for limit, units in self.units:
+            limit.units_left -= units * self.reserved
+        self.reserving[self.text] = self
+        return True
+
+    def _suffices(self) -> bool:
+        return all(limit.units_left >= units for limit, units in self.units)
+
+    def _return_reserved(self) -> None:
+        for use in self.reserving.values():
+            for limit, units in use.units:
+                limit.units_left += units * use.reserved
+            use.reserved = 0
+        self.reserving.clear()
 
 
-class JobLimits(Struct):
-    """The concurrency limits that an autocluster's jobs use: ``always`` the same ones, or, if the limits depend on
-    the slot, ``uses[use_indexes[row]]`` for the slot in that row (index -1: no limits)."""
+@define(eq=False)
+class SlotLimits:
+    """The concurrency limits of jobs for which they depend on the slot."""
 
-    always: ConcurrencyUse | None = None
-    uses: list[ConcurrencyUse] = field(default_factory=list)
-    use_indexes: list[int] = field(default_factory=list)
-    refused: dict[str, ConcurrencyUse] = field(default_factory=dict)  #: the uses rejected for some slot, by text
+    uses: list[ConcurrencyUse | None]  #: by the slot's row; None: no limits
+    refused: dict[str, ConcurrencyUse] = field(factory=dict)  #: the uses rejected for some slot, by text
 
     def has_room(self) -> bool:
-        """Check whether the limits that are the same on all slots allow one more job."""
-        return self.always is None or self.always.has_room()
+        """Return True: whether the limits allow a job depends on the slot."""
+        return True
 
     def allows(self, row: int) -> bool:
         """Check whether the limits allow a job on the slot in this row. A rejection holds for the whole cycle."""
-        if self.always is not None:
-            return True
-        use_index = self.use_indexes[row]
-        if use_index < 0:
-            return True
-        use = self.uses[use_index]
-        if use.has_room():
+        use = self.uses[row]
+        if use is None or use.has_room():
             return True
         self.refused[use.text] = use
         return False
 
     def take_units(self, row: int) -> str:
         """Take the units for a job on the slot in this row, and return their text."""
-        use = self.always
-        if use is None:
-            if self.use_indexes[row] < 0:
-                return ""
-            use = self.uses[self.use_indexes[row]]
-        use.take_units()
-        return use.text
+        use = self.uses[row]
+        return "" if use is None else use.take_units(row)
 
     def stopping_limits(self) -> tuple[ReachedLimit, ...]:
         """Return the limits that stopped the jobs, sorted by name."""
-        uses = self.refused.values() if self.always is None else (self.always,)
-        return tuple(sorted((limit for use in uses for limit in use.exhausted_limits()), key=lambda limit: limit.name))
+        reached = (limit for use in self.refused.values() for limit in use.stopping_limits())
+        return tuple(sorted(reached, key=lambda limit: limit.name))
+
+
+JobLimits = ConcurrencyUse | SlotLimits
+"""The concurrency limits that an autocluster's jobs use."""

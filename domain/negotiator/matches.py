@@ -7,8 +7,9 @@ notified of the match, or when the access point claims the slot.
 
 from __future__ import annotations
 
-from ..decision.draft import Draft
+from ..decision.draft import Draft, Refusal
 from ..events import EvaluationRecorded
+from ..names import NEGOTIATOR
 from ..ports.messages import CheckSensors, PublishReadings
 from ..ports.sensor_readings import no_readings
 from ..ports.slot_ads import Advertise
@@ -23,8 +24,13 @@ from .spins import attributes_read
 
 
 def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) -> None:
-    """Hold a cycle and emit its events. A cycle without matches or new rejection reasons emits no event."""
+    """Hold a cycle and emit its events. A cycle without matches or new rejection reasons emits no event.
+
+    :raises Refusal: if the negotiator is turned off
+    """
     state, negotiator = draft.state, stimulus.negotiator
+    if (negotiator or NEGOTIATOR) in state.had.off:
+        raise Refusal("the negotiator is turned off; turn it on with `poolbook on -negotiator`")
     if state.idle:
         _publish(draft, negotiator, advertise)
     offset = draft.context.utc_offset(draft.now // 1_000_000)

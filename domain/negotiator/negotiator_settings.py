@@ -49,6 +49,7 @@ class NegotiatorSettings:
     consider_early_preemption: bool = field(metadata=setting("NEGOTIATOR_CONSIDER_EARLY_PREEMPTION", _parse_boolean))
     use_slot_weights: bool = field(metadata=setting("NEGOTIATOR_USE_SLOT_WEIGHTS", _parse_boolean))
     ignore_user_priorities: bool = field(metadata=setting("NEGOTIATOR_IGNORE_USER_PRIORITIES", _parse_boolean))
+    fair_access_points: bool = field(metadata=setting("NEGOTIATOR_FAIR_ACCESS_POINTS", _parse_boolean))
     cross_slot_prios: bool = field(metadata=setting("NEGOTIATOR_CROSS_SLOT_PRIOS", _parse_boolean))
     all_jobs: bool = field(metadata=setting("NEGOTIATE_ALL_JOBS_IN_CLUSTER", _parse_boolean))
     slot_constraint: Expression | None = field(metadata=setting("NEGOTIATOR_SLOT_CONSTRAINT", _to_expression))
@@ -193,14 +194,8 @@ def _negotiator_list(configuration: Configuration, shared: Ad) -> Ad:
 
 
 def _own_settings(configuration: Configuration, name: str, shared: Ad) -> Ad:
-    """Return the settings in which one negotiator differs from the shared ones. Its local name is in its arguments;
-    without arguments, the master passes the daemon's name."""
-    args = configuration.get(f"{name}_ARGS").split()
-    if args and (len(args) != 2 or args[0] not in ("-local-name", "-localname")):
-        raise configuration.error(
-            f"{name}_ARGS", f"{name}_ARGS = {' '.join(args)}: only -local-name NAME is implemented"
-        )
-    own = configuration.as_local(args[1] if args else name)
+    """Return the settings in which one negotiator differs from the shared ones."""
+    own = configuration.of_daemon(name)
     texts = changed_settings(own)
     paced = any(own.source(each).kind != "default" for each in CYCLE_TIMES)
     if paced:
@@ -229,7 +224,7 @@ def changed_settings(configuration: Configuration) -> Ad:
     """
     settings: Ad = {}
     for name, known in NEGOTIATOR.items():
-        if name in _BY_DIALECT and configuration.source(name).kind == "default":
+        if name in _BY_DIALECT and not configuration.is_assigned(name):
             continue
         text = _setting_text(configuration, name, known.kind)
         if text != known.default:

@@ -36,7 +36,7 @@ def rejection_reason(refusal: Unmatched) -> str:
 
 
 Circumstances = tuple[int, str]
-"""The number that stands for the circumstances of all slots, and the limit that stops the submitter."""
+"""The number that identifies the circumstances of all slots, and the limit that stops the submitter."""
 
 
 class ReportedRejections(Struct):

@@ -5,6 +5,8 @@ The jobs are grouped by autocluster (``idle_jobs``), so that neither matching no
 
 from __future__ import annotations
 
+import heapq
+from collections import Counter
 from collections.abc import Collection, Container, Iterable, Iterator
 from itertools import chain
 
@@ -14,6 +16,7 @@ from attrs import define, field
 
 from ..classad import Context, Expression
 from ..classad.value_evidence import truth_of
+from ..names import JOBS_PER_ACCESS_POINT
 from ..requests.autoclusters import Autoclusters
 from ..requests.idle_jobs import (
     IdleJobGroup,
@@ -26,7 +29,6 @@ from ..requests.idle_jobs import (
 )
 from ..state.caches import Caches, ad_from_attributes
 from ..state.cluster import IDLE, Cluster
-from ..state.peers import JOBS_PER_ACCESS_POINT
 from ..state.state import Manager
 
 Request = tuple[Cluster, int, int]
@@ -102,6 +104,44 @@ class IdleJobRequests:
                 yield cluster, proc, autocluster
                 if autocluster in failed:
                     break
+
+    def access_points(self, submitter: str) -> list[int]:
+        """Return the numbers of a submitter's access points, if there are several in the pool."""
+        queue = self.queues.by_submitter.get(submitter) if self.state.peers.numbered > 1 else None
+        return [] if queue is None else sorted({number // JOBS_PER_ACCESS_POINT for _, number in queue.clusters})
+
+    def at_access_point(self, submitter: str, number: int, failed: Container[int]) -> Iterator[Request]:
+        """Yield the requests of a submitter from one access point."""
+        requests = self.requests_of_submitter(submitter, failed)
+        return (request for request in requests if request[0].id // JOBS_PER_ACCESS_POINT == number)
+
+    def in_turns(self, submitter: str, numbers: Iterable[int], failed: Container[int]) -> Iterator[Request]:
+        """Yield the requests of a submitter so that each of its access points receives equally many slots, counting
+        those in use."""
+        used = self._slots_in_use(submitter)
+        turns = [(used[number], number) for number in numbers]
+        heapq.heapify(turns)
+        requests = {number: self.at_access_point(submitter, number, failed) for number in numbers}
+        while turns:
+            count, number = heapq.heappop(turns)
+            request = next(requests[number], None)
+            if request is not None:
+                yield request
+                heapq.heappush(turns, (count + (request[1] in self._matched_procs(request[0])), number))
+
+    def _slots_in_use(self, submitter: str) -> Counter[int]:
+        """Return how many slots the submitter's jobs of each access point have, by its number."""
+        state = self.state
+        followed = state.peers.followed
+        claims = [slot.claim for slot in state.slots.values() if slot.claim is not None]
+        holders = [claim.holder for claim in claims if claim.submitter == submitter and claim.holder in followed]
+        used = Counter(followed[holder].number for holder in holders)
+        matched = [
+            *(id for id, _ in state.assigned_slots),
+            *(id for id, procs in self.matched_procs.items() for _ in procs),
+        ]
+        own = [id for id in matched if id in state.clusters and state.clusters[id].submitter == submitter]
+        return used + Counter(id // JOBS_PER_ACCESS_POINT for id in own)
 
     def _of_differing(self, cluster: Cluster, failed: Container[int]) -> Iterator[Request]:
         autoclusters, matched = self.autoclusters, self._matched_procs(cluster)

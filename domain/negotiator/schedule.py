@@ -21,6 +21,7 @@ from typing import Final
 from msgspec import Struct, field
 
 from ..events import CycleHeld
+from ..names import NEGOTIATOR
 from ..state import negotiators
 from ..state.state import Manager, Queue
 from ..units import SECOND
@@ -197,15 +198,20 @@ class CycleSchedules(Struct):
 
     def wait_for_cycle(self, state: Manager) -> bool:
         """Check whether any negotiator still has a useful cycle to hold."""
-        return any(schedule.has_future_cycle() for schedule in self._schedules(state))
+        return any(schedule.has_future_cycle() for schedule in self._running_schedules(state))
 
     def _memory(self, name: str) -> _UnloggedFacts:
         return self._memories.setdefault(name, _UnloggedFacts())
 
     def _schedules_at(self, state: Manager, now: int) -> Iterator[_Schedule]:
-        for schedule in self._schedules(state):
+        for schedule in self._running_schedules(state):
             schedule.memory.follow_clock(now)
             yield schedule
+
+    def _running_schedules(self, state: Manager) -> Iterator[_Schedule]:
+        """Yield the schedules of the negotiators that are not turned off."""
+        schedules, off = self._schedules(state), state.had.off
+        return (each for each in schedules if (each.name or NEGOTIATOR) not in off) if off else schedules
 
     def _schedules(self, state: Manager) -> Iterator[_Schedule]:
         if negotiators.NEGOTIATORS not in state.settings:

@@ -46,6 +46,11 @@ class SpinLimits(Struct):
         self.stopped = SHARE if reason else self.capped
         return False
 
+    def remaining(self) -> SpinLimits:
+        """Return the limits for the submitter's jobs at another access point in the same spin."""
+        limit, unclaimed = max(0.0, self.limit - self.got), max(0.0, self.unclaimed - self.got_free)
+        return SpinLimits(limit, unclaimed, self.room - self.got, self.quota, self.capped)
+
     def count_match(self, cores: float, reason: str, within_group: bool = False) -> None:
         self.got += cores
         if not within_group:

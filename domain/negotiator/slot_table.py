@@ -267,7 +267,7 @@ class SlotAdTable:
             clock.kinds = np.concatenate([clock.kinds, np.zeros(count, np.uint8)])
 
     def _write(self, state: Manager, reader: _Reader, slot: Slot, with_ad: bool) -> None:
-        """Write the columns of a slot that do not come from its ad. If ``with_ad``, also write those that do."""
+        """Write the columns of a slot that do not come from its ad. If ``with_ad``, also write the columns that do."""
         row, claim = self.row_of[slot.name], slot.claim
         m = reader.snapshot(slot)
         reader.spell(reader.ads.names(m))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import fsum, inf
 
 import numpy as np
@@ -25,7 +25,7 @@ from .matchmaker import Matchmaker
 from .negotiator_settings import NegotiatorSettings
 from .rejection_reasons import RejectionReasons
 from .reported_rejections import ReportedRejections
-from .resource_requests import IdleJobRequests
+from .resource_requests import IdleJobRequests, Request
 from .share_limits import CEILING, MATCHES, QUOTA, RUNNING, SHARE, SpinLimits
 from .slot_table import RowNumbers, public_ads_of
 from .waiting_submitters import SubmitterTable, WaitingSubmitters
@@ -379,20 +379,41 @@ class NegotiationCycle:
             self.reasons.stopped[account.name, -1] = CEILING
             return True, 0.0
         self.active_submitters.setdefault(account.name, account.idle)
-        limited = self._match_jobs(account, limits, ignoring)
-        if limits.got >= limits.limit or limited:
+        got, limited = 0.0, False
+        self.reasons.stopped.pop((account.name, -1), None)
+        for requests, rejected in self._requests(account.name):
+            limited |= self._match_jobs(account, requests, limits, ignoring, rejected) or limits.got >= limits.limit
+            got += limits.got
+            limits = limits.remaining()
+        if limited:
             self.share_limited[account.name] = None
-            return False, limits.got
-        return True, limits.got
+        return not limited, got
 
-    def _match_jobs(self, account: CycleSubmitter, limits: SpinLimits, ignoring: bool) -> bool:
+    def _requests(self, submitter: str) -> Iterator[tuple[Iterator[Request], set[int]]]:
+        """Yield a submitter's jobs in order, in several parts if its access points are asked one after another; each
+        part with the autoclusters that it skips."""
+        exhausted = self.exhausted.setdefault(submitter, set())
+        numbers = self.requests.access_points(submitter)
+        if len(numbers) > 1 and self.rules.fair_access_points:
+            yield self.requests.in_turns(submitter, numbers, rejected := set(exhausted)), rejected
+        elif len(numbers) > 1 and self.state.dialect.asks_each_access_point:
+            for number in numbers:
+                yield self.requests.at_access_point(submitter, number, rejected := set(exhausted)), rejected
+        else:
+            yield self.requests.requests_of_submitter(submitter, rejected := set(exhausted)), rejected
+
+    def _match_jobs(
+        self,
+        account: CycleSubmitter,
+        requests: Iterator[Request],
+        limits: SpinLimits,
+        ignoring: bool,
+        rejected: set[int],
+    ) -> bool:
         """Match a submitter's jobs in order. Return whether the submitter's share stopped any of them."""
-        matchmaker, stopped = self.matchmaker, self.reasons.stopped
-        exhausted = self.exhausted.setdefault(account.name, set())
-        rejected = set(exhausted)
+        matchmaker, stopped, exhausted = self.matchmaker, self.reasons.stopped, self.exhausted[account.name]
         limited = False
-        stopped.pop((account.name, -1), None)
-        for cluster, proc, number in self.requests.requests_of_submitter(account.name, rejected):
+        for cluster, proc, number in requests:
             over = limits.got >= limits.limit
             if over and not (ignoring and matchmaker.claimed.has_rank_preemption):
                 stopped[account.name, -1] = limits.capped
@@ -426,7 +447,7 @@ class NegotiationCycle:
             self.rejections += 1
             reason = limits.capped if over and matchmaker.has_available_slot(request) else limits.stopped
             limited = limited or reason in (SHARE, QUOTA)
-            if not reason and job_limits is not None and job_limits.refused:
+            if not reason and job_limits is not None and job_limits.stopping_limits():
                 reason = CONCURRENCY
             stopped[account.name, number] = reason
             if not self.rules.all_jobs:

@@ -1,6 +1,6 @@
 """Administrators' commands for submitters: set or lease their values, reset their usage, or delete them.
 
-The rules are those of condor_userprio and the HTCondor accountant, which replace some invalid values. Each command is
+The rules come from condor_userprio and the HTCondor accountant, which replace some invalid values. Each command is
 logged as an event, with the user who sent it.
 """
 

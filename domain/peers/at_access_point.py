@@ -16,6 +16,7 @@ from ..ports.messages import JobPaused
 from ..ports.run_reports import decode_report
 from ..requests.idle_jobs import remaining_starts
 from ..schedd.claims import job_paused
+from ..schedd.flocking import is_offered, level_of, negotiation_ended
 from ..state.job_ad import vacate_reason
 from ..state.peers import FULL, peer_of_slot
 from ..state.records import Activation
@@ -36,18 +37,26 @@ _RULES: Final = Rules({
 
 
 def accept_matches(draft: Draft[State], stimulus: s.Follow, position: int, event: e.CycleHeld) -> None:
-    """Record the matches of jobs that still need a slot and may start; the others are void."""
-    idle = [match for match in event.matches if _waits_for_slot(draft.state, JobId.parse(match.job))]
+    """Record the matches of jobs that still need a slot and may start; the others are void. A match that
+    another manager has already made needs no answer: both managers read how that one ends."""
+    state, level = draft.state, level_of(draft.state, stimulus.peer)
+    idle = [
+        match
+        for match in event.matches
+        if _waits_for_slot(state, job := JobId.parse(match.job)) and is_offered(state, job.cluster, level)
+    ]
     room = remaining_starts(draft.state)
     extra = [match for place, match in enumerate(idle) if place >= room]
     idle = idle[: len(idle) - len(extra)]
     known = [each for each in event.unmatched if JobId.parse(each.job).cluster in draft.state.clusters]
     if idle or known:
-        draft.emit(replace(event, at=draft.now, stimulus=draft.stimulus, matches=tuple(idle), unmatched=tuple(known)))
+        copy = replace(event, at=draft.now, stimulus=draft.stimulus, matches=tuple(idle), unmatched=tuple(known))
+        draft.emit(replace(copy, flocked=stimulus.peer.partition("/")[2] if level else ""))
     for match in event.matches:
-        if match not in idle:
+        if match not in idle and draft.state.assigned_slots.get(JobId.parse(match.job)) != match.slot:
             cause = FULL if match in extra else "match_void"
             draft.emit(e.MatchVoided(*draft.header(cause), match.slot, match.job))
+    negotiation_ended(draft, event, level)
 
 
 def _waits_for_slot(state: State, job: JobId) -> bool:

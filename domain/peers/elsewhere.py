@@ -18,6 +18,7 @@ from ..decision.draft import Draft, Refusal
 from ..names import JobId, SlotName
 from ..ports import messages as m
 from ..ports import stimuli as s
+from ..schedd.flocking import update_flocking
 from ..state.peers import EXECUTION_POINT, MANAGER, peer_name
 from ..state.records import Activation, provided_attributes
 from ..state.state import AccessPoint, State, acts_as
@@ -36,6 +37,8 @@ class Separate:
 
     def conclude(self, sender: Draft[Any]) -> None:
         """Add the decision's events to the outboxes of the peers that they concern."""
+        if acts_as(sender.state, AccessPoint):
+            update_flocking(sender)
         send_events(sender)
 
 
@@ -87,6 +90,7 @@ def _activate_claim(draft: Draft[State], message: s.ActivateClaim) -> None:
         e.JobActivated(
             *draft.header("activated"), message.cluster, message.proc, slot.name, slot.claim.id, 0, provided,
             message.expanded, message.deferred, ad=message.ad,
+            flocked=draft.state.peers.flocked.get(slot.machine, ""),
         )
     )  # fmt: skip
 

@@ -45,11 +45,16 @@ RULES: Final[Mapping[tuple[str, str], Rules]] = {
         e.MatchNotified: "peers.at_execution_point.notify_match",
         e.PeerCommanded: "peers.at_execution_point.obey_manager",
     }),
+    (MANAGER, MANAGER): Rules({
+        **dict.fromkeys(FORMS[MANAGER, MANAGER], "had.switching.replicate"),
+        e.DaemonsSwitched: "had.switching.copy_switch",
+    }),
     (EXECUTION_POINT, MANAGER): Rules(
         dict.fromkeys(FORMS[EXECUTION_POINT, MANAGER], "peers.at_manager.copy_slot_event")
     ),
     (ACCESS_POINT, MANAGER): Rules({
         e.MatchVoided: "peers.at_manager.void_match",
+        e.FlockingChanged: "peers.at_manager.note_flocking",
         **dict.fromkeys(
             (
                 e.ClusterSubmitted, e.JobsMaterialized, e.FactoryTransitioned, e.JobsTransitioned, e.JobsEdited,

@@ -6,9 +6,9 @@ from typing import Any
 
 from .. import events as e
 from ..decision.draft import Draft
-from ..names import JobId
+from ..names import JOBS_PER_ACCESS_POINT, JobId
 from ..startd.vacating import kill_claim
-from ..state.peers import ACCESS_POINT, EXECUTION_POINT, JOBS_PER_ACCESS_POINT, MANAGER, peer_of_slot, role_of
+from ..state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, peer_of_slot, role_of
 from ..state_machines import LEFT
 from . import elsewhere
 
@@ -21,7 +21,7 @@ def forget(draft: Draft[Any], peer: str, role: str) -> None:
         _give_up_slots(draft, peer)
     elif role == MANAGER and role_of(peer) == EXECUTION_POINT:
         _remove_machine(draft, peer)
-    elif role == MANAGER:
+    elif role == MANAGER and role_of(peer) == ACCESS_POINT:
         _remove_jobs(draft, draft.state.peers.followed[peer].number)
 
 

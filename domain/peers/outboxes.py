@@ -7,7 +7,8 @@ from typing import Any
 
 from .. import events as e
 from ..decision.draft import Draft
-from ..state.peers import ACCESS_POINT, MANAGER, peer_of_slot, role_of
+from ..had.replication import is_replicated
+from ..state.peers import ACCESS_POINT, MANAGER, Outbox, peer_of_slot, role_of
 from ..state.state import AccessPoint, ExecutionPoint, LogState, acts_as
 from .sent_forms import FORMS, next_digest
 
@@ -28,10 +29,10 @@ def send_events(draft: Draft[Any]) -> None:
                 entries.setdefault(peer, []).append((position, sent))
     for peer, contents in entries.items():
         positions, events = zip(*contents, strict=True)
-        outbox = state.peers.outboxes.get(peer)
-        version, digest = (0, "") if outbox is None else (len(outbox.positions), outbox.digest)
-        digest = next_digest(digest, version + 1, positions, events)
-        draft.emit(e.Sent(*draft.header("sent"), peer, version + 1, positions, digest))
+        outbox = state.peers.outboxes.get(peer, Outbox())
+        version = outbox.version + 1
+        digest = next_digest(outbox.digest, version, positions, events)
+        draft.emit(e.Sent(*draft.header("sent"), peer, version, positions, digest))
 
 
 def _number(state: LogState, peer: str) -> int:
@@ -48,6 +49,8 @@ def _receivers(state: LogState, role: str, event: e.Event) -> Iterator[str]:
             yield peer_of_slot(event.slot)
         elif isinstance(event, e.PeerCommanded):
             yield event.peer
+        elif is_replicated(state, event):
+            yield MANAGER
         return
     yield MANAGER
     if role == ACCESS_POINT:

@@ -13,11 +13,11 @@ import msgspec
 from msgspec.structs import replace
 
 from .. import events as e
-from ..events.base import TOPICS
+from ..events.base import TOPIC_OF
 from ..fold import machine_fold
-from ..names import JobId
+from ..names import JOBS_PER_ACCESS_POINT, JobId
 from ..state.job_ad import EXPIRATION
-from ..state.peers import ACCESS_POINT, EXECUTION_POINT, JOBS_PER_ACCESS_POINT, MANAGER
+from ..state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER
 
 Form = Callable[[Any, int], e.Event | None]
 """Returns the form of an event for a peer with a number, or None if the event does not concern the peer."""
@@ -106,7 +106,7 @@ FORMS: Final[Mapping[tuple[str, str], Mapping[type[e.Event], Form]]] = {
         **dict.fromkeys(
             (
                 e.ClusterSubmitted, e.JobsMaterialized, e.FactoryTransitioned, e.JobsTransitioned, e.JobsDeferred,
-                e.MatchVoided,
+                e.MatchVoided, e.FlockingChanged,
             ),
             _unchanged,
         ),
@@ -122,10 +122,11 @@ FORMS: Final[Mapping[tuple[str, str], Mapping[type[e.Event], Form]]] = {
     },
     (MANAGER, ACCESS_POINT): {e.CycleHeld: _of_cycle},
     (MANAGER, EXECUTION_POINT): dict.fromkeys((e.MatchNotified, e.PeerCommanded), _unchanged),
+    (MANAGER, MANAGER): dict.fromkeys(
+        (e.SubmitterSet, e.SubmittersReset, e.SubmitterDeleted, e.DaemonsSwitched), _unchanged
+    ),
 }  # fmt: skip
 """The events that a role sends to another role, each with its form, by the roles of the sender and the receiver."""
-
-TOPIC_OF: Final = {kind: topic for topic, kind in TOPICS.items()}
 
 
 def encoded(event: e.Event) -> tuple[str, bytes]:

@@ -36,6 +36,7 @@ class SlotSeen(NamedTuple):
     ad: Mapping[str, str]  #: the ad, without attributes that change with time
     version: int  #: changes whenever the ad changes
     starts_jobs: bool  #: False while the slot's machine is shutting down
+    suspended_by_request: bool  #: whether a user asked for its claim to be suspended
 
 
 class ShowSlot(Message[SlotSeen | None], frozen=True):
@@ -145,10 +146,11 @@ class EndDrain(Message[None], frozen=True):
 
 
 class BeginShutdown(Message[None], frozen=True):
-    """Shut a machine's startd down, or make a shutdown faster."""
+    """Shut a machine's startd down, or change a shutdown (``ShutdownBegan`` explains the fields)."""
 
     machine: str
     how: str
+    restart: bool = False
 
 
 MachineCommand: TypeAlias = BeginDrain | EndDrain | BeginShutdown | VacateClaim | PauseJob

@@ -32,7 +32,7 @@ def encode_report(report: RunReport) -> tuple[str, str]:
 
 
 def decode_report(event: RunReported) -> RunReport:
-    """Return the report as a stimulus, which the access point decides like a report of its own processes. It is about
+    """Return the report as a stimulus, which the access point decides like a report about its processes. It is about
     the run that the event names, whatever its fields contain.
 
     :raises msgspec.DecodeError: if the kind is unknown, or the fields do not belong to it

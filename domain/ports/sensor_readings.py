@@ -27,6 +27,7 @@ class SlotRecord(Struct, frozen=True):
     value: str = ""  #: its value
     averages: Mapping[str, float] = _NO_LOADS  #: SUM metrics: the use of each resource since the sensors started
     peaks: Mapping[str, float] = _NO_LOADS  #: PEAK metrics: the greatest use of each resource
+    slots: tuple[int, ...] = ()  #: SLOTS: the ids of the slots that may have it (empty: all)
 
 
 class Readings(Struct, frozen=True):

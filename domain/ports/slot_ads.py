@@ -49,7 +49,7 @@ class SlotCarver(Protocol):
         """Return the amounts that a job takes, or None if not enough is ``left``."""
 
     def devices_left(self, job: ClassAd, ad: ClassAd, amounts: Mapping[str, int]) -> dict[str, Expression] | None:
-        """Return the attributes of a slot's ad that list its available devices, without those that a job takes, or None
+        """Return the attributes of a slot's ad that list its available devices, without the devices of a job, or None
         if too few of them are suitable."""
 
 

@@ -148,6 +148,8 @@ class Edit(Command, frozen=True):
 
 
 class VacateSlot(Command, frozen=True):
+    """Vacate the jobs on a slot, or on all slots of a machine."""
+
     slot: str
     fast: bool = False
 
@@ -159,6 +161,8 @@ class SuspendClaim(Command, frozen=True):
 
 
 class ContinueClaim(Command, frozen=True):
+    """Continue the job that ``SuspendClaim`` suspended on a slot."""
+
     slot: str
 
 
@@ -206,11 +210,21 @@ class DeleteSubmitter(Command, frozen=True):
     negotiator: str = ""  #: the negotiator with the account, if there are several
 
 
+class SwitchDaemons(Command, frozen=True):
+    """Turn a part of a manager, such as NEGOTIATOR or HAD, off or on."""
+
+    daemon: str
+    on: bool
+    everywhere: bool = False  #: at all of the pool's managers
+
+
 class ShutDown(Command, frozen=True):
-    """Shut an execution point down: ``how`` is Peaceful, Graceful or Fast."""
+    """Shut an execution point down: ``how`` is Peaceful, Graceful or Fast. With ``restart``, it joins again afterwards,
+    with the slots of its configuration at that time."""
 
     machine: str
     how: str = "Graceful"
+    restart: bool = False
 
 
 class Reconfigure(Stimulus, frozen=True):
@@ -221,6 +235,7 @@ class Reconfigure(Stimulus, frozen=True):
     settings: Ad
     ad: Ad
     slots: tuple[SlotPlan, ...]
+    drains: bool = False  #: whether changed slots drain the machine, which then joins again (False: they are rejected)
 
 
 class ConfigurePool(Stimulus, frozen=True):
@@ -333,6 +348,13 @@ class EvaluatePolicies(Stimulus, frozen=True):
     machines: tuple[str, ...]
 
 
+class SensorsReported(Stimulus, frozen=True):
+    """The machine's sensors have new readings that are published at once."""
+
+    machine: str
+    names: frozenset[str]  #: the attributes, in lower case
+
+
 class BenchmarksDone(Stimulus, frozen=True):
     """The slot's benchmarks are complete."""
 
@@ -370,7 +392,9 @@ class Negotiate(Stimulus, frozen=True):
 
 
 class Defragment(Stimulus, frozen=True):
-    """Poll the pool for machines to drain and drains to cancel."""
+    """Poll the pool for machines to drain and drains to cancel, by the policy of ``daemon`` (empty: DEFRAG)."""
+
+    daemon: str = ""
 
 
 class ClaimMatches(Stimulus, frozen=True):
@@ -426,6 +450,8 @@ class ActivationMeasured(Stimulus, frozen=True):
     user_cpu: int
     system_cpu: int
     usage: Ad = field(default_factory=dict)  #: attributes of the job that describe its use of devices
+    every: int = 300  #: STARTER_UPDATE_INTERVAL: the seconds after which a measurement is always logged
+    first: int = 0  #: STARTER_INITIAL_UPDATE_INTERVAL: the seconds before the first one is logged
 
 
 class DevicesFailed(Stimulus, frozen=True):
@@ -558,3 +584,20 @@ class ExecutionPointExpired(Stimulus, frozen=True):
 
     machine: str
     expired: bool = True
+
+
+class HadStep(Stimulus, frozen=True):
+    """The election of the active manager changes this manager's state."""
+
+    row: str
+    cause: str
+    manager: str = ""  #: the other manager concerned
+    heard: int = 0  #: when it was last heard, in microseconds
+
+
+class ManagerSilence(Stimulus, frozen=True):
+    """Another manager is silent, or is heard again."""
+
+    peer: str
+    heard: bool
+    last: int  #: when it was last heard before, in microseconds

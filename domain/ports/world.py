@@ -55,7 +55,7 @@ class Mail(Struct, frozen=True):
 
 class World:
     """The place where jobs run, and its clock. Times are microseconds since the epoch, UTC. The methods of this base
-    class do nothing; subclasses override those that they support."""
+    class do nothing; subclasses override what they support."""
 
     simulated: bool = False
     """True if sensor readings change only when ``wait`` returns stimuli, as in a virtual world."""
@@ -89,7 +89,7 @@ class World:
         return []
 
     def recover(self, launches: Sequence[Launch | ClientLaunch]) -> list[Stimulus]:
-        """After a restart, watch the activations and clients that are still running, start those that were never
+        """After a restart, watch the activations and clients that are still running, start the ones that were never
         started, and return the ends of the others."""
         return []
 

@@ -1,7 +1,7 @@
 """Autoclusters: groups of jobs that are equivalent for matching.
 
 Jobs belong to the same autocluster if their significant attributes are equal: the attributes that their own
-Requirements and Rank read, and those that the expressions of slots and of the negotiator may read. The setting
+Requirements and Rank read, and the attributes that the expressions of slots and of the negotiator may read. The setting
 SIGNIFICANT_ATTRIBUTES replaces this list, and ADD_SIGNIFICANT_ATTRIBUTES and REMOVE_SIGNIFICANT_ATTRIBUTES modify it.
 Requirements, Rank and the basic requests are always significant."""
 
@@ -12,6 +12,7 @@ from array import array
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import count
 from typing import Any, NamedTuple
 
 from msgspec import Struct, field
@@ -44,7 +45,7 @@ def autoclusters_of(state: Manager, caches: Caches) -> Autoclusters:
 
 
 class DeclaredAttributes(NamedTuple):
-    """The settings for significant attributes (those that replace the computed ones, are added, or are removed), and
+    """The settings for significant attributes (which replace the computed ones, are added, or are removed), and
     the negotiator's expressions about slots."""
 
     significant: tuple[str, ...]
@@ -228,9 +229,12 @@ class Autoclusters:
         for values in map(decode, cluster.variants.chunks):  # one chunk at a time needs little memory
             texts = [values[name] for name in columns]
             rows: list[Any] = texts[0] if len(texts) == 1 else list(zip(*texts, strict=True))
-            for row in dict.fromkeys(rows):
+            first_indexes: dict[Any, int] = {}
+            for _ in map(first_indexes.setdefault, rows, count()):
+                pass
+            for row, index in first_indexes.items():
                 if row not in numbers:
-                    numbers[row] = self.number(self.signature(cluster, len(proc_numbers) + rows.index(row)))
+                    numbers[row] = self.number(self.signature(cluster, len(proc_numbers) + index))
             proc_numbers.extend(map(numbers.__getitem__, rows))
         self._columns[cluster.id] = (cluster, edits, proc_numbers)
         return proc_numbers

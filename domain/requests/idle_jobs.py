@@ -30,7 +30,7 @@ PRIOS: Final = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJo
 _UNSET: Final = {name: 0.0 if name == "JobPrio" else inf for name in PRIOS}
 _LOWER: Final = frozenset(name.lower() for name in PRIOS)
 _ALL: Final = -1
-"""Used instead of a process number for an entry that stands for all idle jobs of the cluster."""
+"""Used instead of a process number for an entry about all idle jobs of the cluster."""
 
 Priorities = tuple[float, ...]
 """The five priorities of a job, negated so that the highest sorts first."""
@@ -211,7 +211,7 @@ class IdleQueues:
         self._processed_changes = state.job_changes.total
         for number, proc in changed_jobs:
             cluster = state.clusters.get(number)
-            if cluster is None:
+            if cluster is None or not state.peers.is_offered(number, cluster.submitter):
                 self._remove_cluster(number, autoclusters)
             elif cluster.is_local:
                 self._set_local(number, cluster.submitter, cluster.status_counts[IDLE] > 0)
@@ -382,6 +382,17 @@ def waiting_jobs(
                 break
 
 
+def _running_limit(state: Queue) -> int | None:
+    is_here = ACCESS_POINT in state.roles
+    return job_limit(state.settings, "MAX_JOBS_RUNNING", state.dialect.setting_defaults) if is_here else None
+
+
+def may_start_job(state: Queue) -> bool:
+    """Return True if MAX_JOBS_RUNNING allows to start another job, without counting the jobs if they are few."""
+    maximum = _running_limit(state)
+    return maximum is None or len(state.by_job) + len(state.assigned_slots) < maximum or remaining_starts(state) > 0
+
+
 def remaining_starts(state: Queue) -> float:
     """Return how many more jobs MAX_JOBS_RUNNING allows to start. The number is negative if too many jobs run.
 
@@ -389,7 +400,7 @@ def remaining_starts(state: Queue) -> float:
     jobs; instead, claims are released when their jobs end. An access point with a separate log counts its jobs itself.
     Source: HTCondor's canSpawnShadow (schedd.cpp).
     """
-    maximum = job_limit(state.settings, "MAX_JOBS_RUNNING") if ACCESS_POINT in state.roles else None
+    maximum = _running_limit(state)
     if maximum is None:
         return inf
     clusters = state.clusters

@@ -18,7 +18,7 @@ from ..events import Ad, JobSignalled
 from ..ports.messages import DropMatch, HoldJob, JobPaused, ShowAd, ShowAutoclusters, ShowSlot, SlotSeen
 from ..ports.stimuli import ActivateClaim, DeactivateClaim, ReleaseClaim, RequestClaim, StarterGone, StarterReported
 from ..requests.autoclusters import Signature, slot_attribute_words
-from ..requests.idle_jobs import remaining_starts, waiting_jobs
+from ..requests.idle_jobs import may_start_job, waiting_jobs
 from ..requests.match_evidence import RequirementsNamesCache, job_ad, match_evidence
 from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
@@ -39,6 +39,8 @@ def start_idle_jobs(draft: Draft[AccessPoint]) -> None:
     matches = [(name, *job_and_match) for name, jobs in state.matches.items() for job_and_match in jobs.items()]
     for name, (number, proc), matched in sorted(matches, key=lambda match: match[2].order):
         cluster = _cluster_of_idle_job(state, number, proc)
+        if cluster is not None and draft.now < state.next_start:
+            continue  # the match waits for the end of another job's next_job_start_delay
         if cluster is None:
             draft.send(DropMatch(name, job_id(number, proc), "match_void"))
             continue
@@ -49,12 +51,17 @@ def start_idle_jobs(draft: Draft[AccessPoint]) -> None:
         if claimed := draft.send(request):
             start_on_claim(draft, claimed, cluster, proc)
     for name, (number, proc) in list(state.ready_claims.items()):
+        if draft.now < state.next_start:
+            break
         cluster = _cluster_of_idle_job(state, number, proc)
         is_deferred = cluster is not None and unmatchable_until(cluster, proc, draft.now, draft.context.timezone)
         if cluster is None or is_deferred or not _visible_slot(draft, name).starts_jobs:
             reuse_claim(draft, name, number)
         else:
             start_on_claim(draft, name, cluster, proc)
+    for name, (_, number) in list(state.kept_claims.items()):
+        if state.idle and has_idle_claim(draft, name):
+            reuse_claim(draft, name, number)
     start_local_jobs(draft)
 
 
@@ -99,23 +106,28 @@ def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) 
     """
     draft.send(StarterReported(draft.stimulus, slot))
     draft.send(StarterGone(draft.stimulus, slot))
-    visible = draft.send(ShowSlot(slot))
-    state = draft.state
-    has_free_claim = slot in state.claims and slot not in state.ready_claims and not state.is_reserved(slot)
-    if visible is not None and visible.state_activity == "Claimed/Idle" and has_free_claim:
+    if has_idle_claim(draft, slot):
         if reuses:
             reuse_claim(draft, slot, cluster)
         else:
             draft.send(ReleaseClaim(draft.stimulus, slot, "execution_failed"))
 
 
+def has_idle_claim(draft: Draft[AccessPoint], slot: str) -> bool:
+    """Return True if this access point has a claim on the slot, and no job runs or is about to start there."""
+    visible, state = draft.send(ShowSlot(slot)), draft.state
+    has_free_claim = slot in state.claims and slot not in state.ready_claims and not state.is_reserved(slot)
+    return visible is not None and visible.state_activity == "Claimed/Idle" and has_free_claim
+
+
 def reuse_claim(draft: Draft[AccessPoint], slot: str, previous_cluster: int) -> None:
-    """Start the submitter's next matching job on an idle claimed slot, or release the claim.
+    """Start the submitter's next matching job on an idle claimed slot, or release the claim, unless the last job asked
+    to keep it for some time (keep_claim_idle).
 
     :param previous_cluster: the cluster of the claim's previous job. A match with a job of another cluster is logged
         with its evidence, because no negotiation cycle has recorded it.
     """
-    no_room = remaining_starts(draft.state) <= 0
+    no_room = draft.now < draft.state.next_start or not may_start_job(draft.state)
     while next_job := None if no_room else _next_job(draft, slot):
         cluster, proc, job, signature = next_job
         if cluster.id != previous_cluster:
@@ -124,7 +136,8 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, previous_cluster: int) -> 
             draft.emit(match_evidence(draft.header("negotiated"), draft.context, job(), slot_ad, reads))
         if activate(draft, slot, cluster, proc):
             return
-    draft.send(ReleaseClaim(draft.stimulus, slot, "no_more_jobs"))
+    if draft.state.kept_claims.get(slot, (0, 0))[0] <= draft.now:
+        draft.send(ReleaseClaim(draft.stimulus, slot, "no_more_jobs"))
 
 
 def _next_job(draft: Draft[AccessPoint], slot: str) -> tuple[Cluster, int, Callable[[], ClassAd], Signature] | None:

@@ -40,7 +40,8 @@ def _start(draft: Draft[AccessPoint], activation: Activation) -> None:
     draft.emit(JobDue(*draft.header("deferral_over"), activation.cluster, activation.proc))
     visible = None if cluster.is_local else draft.send(ShowSlot(activation.slot))
     if visible is not None and visible.state_activity == "Claimed/Suspended":
-        draft.move_jobs(cluster, ranges([activation.proc]), "suspend", "suspend", "Running", {})
+        cause = "suspended_early" if visible.suspended_by_request else "suspend"
+        draft.move_jobs(cluster, ranges([activation.proc]), "suspend", cause, "Running", {})
 
 
 def _has_missed_time(draft: Draft[AccessPoint], activation: Activation) -> bool:

@@ -213,6 +213,6 @@ _CLOCK: Final = r"(?i)time\(\)|currenttime"
 
 
 def attributes_read_by_time(requirements: str, ad: ClassAd) -> Iterable[str]:
-    """Return the job attributes that the clock clauses read, and those that limit when the job may start."""
+    """Return the job attributes that the clock clauses read, and the attributes that limit when the job may start."""
     names = {name for part in clock_clauses(requirements) for name in references_or_empty(part, ad).internal}
     return names | {"Requirements", "DeferralWindow", *ATTRIBUTES}

@@ -44,7 +44,7 @@ _SETTINGS: Final = {
     SECURE: ("SECURE_JOB_ATTRS", "SYSTEM_SECURE_JOB_ATTRS"),
 }
 _ACCOUNTING_GROUP: Final = "accountinggroup"
-POOL_ATTRIBUTES: Final = RUNTIME_ATTRIBUTES | FACTORY_ATTRIBUTES | {"globaljobid"}
+POOL_ATTRIBUTES: Final = RUNTIME_ATTRIBUTES | FACTORY_ATTRIBUTES | {"globaljobid", "jobsetid"}
 """The lower-case names of attributes that only the pool sets."""
 IDENTITY: Final = frozenset({"clusterid", "procid", "owner", "user"})
 """The attributes that no configuration allows users to edit."""

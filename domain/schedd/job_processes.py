@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from ..classad import ClassAdSyntaxError, parse
 from ..decision.draft import Draft
 from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTransferBegan, JobTransferEnded
 from ..ports.messages import EndJob
 from ..ports.stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
-from ..state.job_ad import HOLD_ATTRIBUTES, hold_reason, parse_int, quoted, unquoted, vacate_reason
+from ..state.job_ad import HOLD_ATTRIBUTES, SKIPPED, hold_reason, parse_int, quoted, unquoted, vacate_reason
 from ..state.measurements import is_notable
 from ..state.records import RUNS, TRANSFER_STEPS, Activation
 from ..state.state import AccessPoint
@@ -30,6 +31,7 @@ from ..state_machines.hold_codes import (
     StopReason,
     goes_on_hold,
 )
+from ..units import SECOND
 from .claims import job_ended
 from .cool_down import cool_down
 from .evict_transforms import apply_evict_transforms
@@ -144,18 +146,30 @@ def log_chirp(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
     for _, kind, name, text in new_writes:
         if kind != "note":
             values[spellings.setdefault(name.lower(), name)] = kind, text
-    allowed = {name: text for name, (_, text) in values.items() if name.lower() not in forbidden}
+    skipped = {name: _chirp_refusal(name.lower() in forbidden, text) for name, (_, text) in values.items()}
+    allowed = {name: text for name, (_, text) in values.items() if not skipped[name]}
     edited = JobsEdited(*draft.header("chirp"), activation.cluster, ((proc, proc),), allowed)
     draft.emit(
         replace(
             edited,
             before={name: cluster.value(proc, name) for name in allowed},
-            skipped=tuple(f"{name} = {values[name][1]}: no job may set it" for name in values if name not in allowed),
+            skipped=tuple(f"{name} = {values[name][1]}: {reason}" for name, reason in skipped.items() if reason),
             number=new_writes[-1][0],
             delayed=tuple(name for name in allowed if values[name][0] == "delayed"),
             notes=tuple(text for _, kind, _, text in new_writes if kind == "note"),
         )
     )
+
+
+def _chirp_refusal(is_forbidden: bool, text: str) -> str:
+    """Return why a job's value for an attribute is not used, or an empty string if it is."""
+    if is_forbidden:
+        return "no job may set it"
+    try:
+        parse(text)
+    except ClassAdSyntaxError as error:
+        return str(error)
+    return ""
 
 
 def _is_notable(draft: Draft[AccessPoint], activation: Activation, new: ActivationMeasured) -> bool:
@@ -164,7 +178,9 @@ def _is_notable(draft: Draft[AccessPoint], activation: Activation, new: Activati
     texts = (cluster.value(activation.proc, name, "0") for name in ("ImageSize", "ResidentSetSize", "DiskUsage"))
     previous = [int(text) if text.isdecimal() else 0 for text in texts]
     sizes = new.image, new.resident, new.disk
-    return not activation.measured or is_notable(previous, sizes, draft.now - activation.measured)
+    if not activation.measured:
+        return draft.now - activation.began >= new.first * SECOND
+    return is_notable(previous, sizes, draft.now - activation.measured, new.every)
 
 
 def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
@@ -176,7 +192,9 @@ def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     cluster = state.clusters[activation.cluster]
     status = cluster.status_of(activation.proc)
     outcome, cause, row, changes = _run_outcome(draft, activation, stimulus, status)
-    unreported_start = not (activation.executing or activation.deferred or activation.transfer)
+    unreported_start = not (
+        activation.executing or activation.deferred or activation.transfer or SKIPPED in stimulus.usage
+    )
     if unreported_start and outcome in ("exited", "evicted"):
         # The start was never reported, because the pool was down during the run.
         draft.emit(JobExecuting(*draft.header("activated"), activation.cluster, activation.proc, 0, ""))

@@ -22,6 +22,7 @@ from ..state_machines import dialect_named
 from .admission import admit_submission
 from .crontab import LOWER_ATTRIBUTES
 from .factories import LIMIT_ATTRIBUTE, has_factory
+from .job_sets import in_job_set
 from .policy_kinds import attributes_read, group_alike
 
 # The submitter of a submission: its user by default, else AccountingGroup (``accounting_group``,
@@ -157,6 +158,7 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     ad["Owner"] = quoted(command.user)
     ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
     ad["TotalSubmitProcs"] = str(command.count)
+    ad = in_job_set(draft, command.user, number, ad)
     factory = has_factory(ad)
     if factory:
         ad = _with_default_limit(ad, command.count)

@@ -153,6 +153,8 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
 def _attribute_lists(configuration: Configuration) -> Ad:
     names = [name for name in ATTRIBUTE_LISTS if configuration.source(name).kind != "default"]
     settings = {name: configuration.get(name).strip() or SET_TO_EMPTY for name in names}
+    if configuration.boolean("USE_JOBSETS", False):
+        settings["USE_JOBSETS"] = "true"
     if configuration.source("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS").kind != "default":
         ignores = configuration.boolean("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", True)
         settings["IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"] = "true" if ignores else "false"
@@ -225,12 +227,14 @@ def _policy_pace(configuration: Configuration) -> Ad:
     paces: Ad = {}
     for name in SCHEDD_NUMBERS:
         text = configuration.get(name).strip()
-        if configuration.source(name).kind == "default" or not text:
+        if not configuration.is_assigned(name) or not text:
             continue
         paces[name] = text if name == "PERIODIC_EXPR_TIMESLICE" else str(configuration.integer(name, 0))
         if problem := invalid_value(name, paces[name]):
             rule = problem.partition(": ")[2]
             raise configuration.error(name, f"{name}: {rule}")
+    if managers := _list_of(configuration, "FLOCK_TO"):
+        paces["FLOCK_TO"] = " ".join(managers)
     if configuration.source("GRACEFULLY_REMOVE_JOBS").kind != "default":
         paces["GRACEFULLY_REMOVE_JOBS"] = "true" if configuration.boolean("GRACEFULLY_REMOVE_JOBS", True) else "false"
     return paces

@@ -35,7 +35,7 @@ def exceeded_limit(state: AccessPoint, user: str, count: int) -> ExceededLimit |
     """Return the first limit that a submission of ``count`` jobs by this user would exceed; None if there is none."""
     exceeded_limits: list[ExceededLimit] = []
     for setting in ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER", "MAX_JOBS_PER_SUBMISSION"):
-        limit = job_limit(state.settings, setting)
+        limit = job_limit(state.settings, setting, state.dialect.setting_defaults)
         if limit is None:
             continue
         queued = (
@@ -60,8 +60,9 @@ SHARED_LIMITS = ("MAX_JOBS_SUBMITTED", "MAX_JOBS_PER_OWNER")
 
 def max_new_jobs(state: AccessPoint, cluster: Cluster) -> int | None:
     """Return how many more jobs a cluster's factory may create, or None if no limit applies."""
-    limits = [(name, limit) for name in FACTORY_LIMITS if (limit := job_limit(state.settings, name)) is not None]
-    return min((limit - _counted_jobs(state, cluster, name) for name, limit in limits), default=None)
+    limits = {name: job_limit(state.settings, name, state.dialect.setting_defaults) for name in FACTORY_LIMITS}
+    counted = (limit - _counted_jobs(state, cluster, name) for name, limit in limits.items() if limit is not None)
+    return min(counted, default=None)
 
 
 def _counted_jobs(state: AccessPoint, cluster: Cluster, name: str) -> int:

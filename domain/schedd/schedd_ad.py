@@ -1,6 +1,6 @@
 """The schedd's ad for submit requirements and for the start conditions of local and scheduler universe jobs.
 
-Its hardware attributes are those of the pool's machine: the machine with the pool's name, or else the first one.
+Its hardware attributes describe the pool's machine: the machine with the pool's name, or else the first one.
 Source: Scheduler::publish and count_jobs (schedd.cpp) of HTCondor.
 """
 
@@ -43,7 +43,7 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
         attributes[f"Total{name}Jobs"] = _count_jobs(slot_clusters, name)
     attributes["TotalJobAds"] = sum(cluster.live for cluster in clusters)
     attributes["NumUsers"] = len({state.owner(cluster) for cluster in clusters})
-    max_running = job_limit(state.settings, "MAX_JOBS_RUNNING")
+    max_running = job_limit(state.settings, "MAX_JOBS_RUNNING", state.dialect.setting_defaults)
     if max_running is not None:
         attributes["MaxJobsRunning"] = max_running
     ad = ClassAd(attributes)

@@ -432,7 +432,7 @@ def _attributes_read(read: NamesRead, ad: Ad, columns: Columns) -> frozenset[str
 def merge_results(
     groups: Sequence[JobGroup], ad: Ad, columns: Columns, count: int
 ) -> tuple[Ad, dict[str, Sequence[str]]]:
-    """Return the final attributes of the jobs: the common ones, and columns for those that differ."""
+    """Return the final attributes of the jobs: the common ones, and columns for the others."""
     ad, merged_columns = dict(ad), dict(columns)
     for name in dict.fromkeys(name for group in groups for name in group.result.changes):
         values = {group.result.changes.get(name) for group in groups}

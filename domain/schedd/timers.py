@@ -1,7 +1,7 @@
 """The timers of an access point, and what happens when they expire.
 
-A timer runs until a deferred job starts, until a job's cool-down ends, until the jobs that condor_now vacates must have
-left, and until a signalled job without a slot must have exited.
+A timer runs until a deferred job starts, until a claim is no longer kept for a next job, until a job's cool-down ends,
+until the jobs that condor_now vacates must have left, and until a signalled job without a slot must have exited.
 """
 
 from __future__ import annotations
@@ -32,6 +32,11 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
         yield Timer(max(run.deferred, run.began), "deferral", key)
     for job, last in state.cool_downs.items():
         yield Timer((last + 1) * SECOND, "cool-down", f"{job[0]}.{job[1]}")
+    if state.next_start and (state.matches or state.ready_claims):
+        yield Timer(state.next_start, "next start", "")
+    for slot, (until, _) in state.kept_claims.items():
+        if slot not in state.ready_claims and slot not in state.queued_claims and not state.is_reserved(slot):
+            yield Timer(until, "kept claim", slot)
     for job, reservation in state.reservations.items():
         yield Timer(reservation.deadline, "reservation", f"{job[0]}.{job[1]}")
 
@@ -43,5 +48,9 @@ def fire_timer(draft: Draft[AccessPoint], timer: Timer) -> None:
         claims.signal_job(draft, state.activations[name], "hard", "kill_timeout")
     elif timer.kind == "deferral" and name in state.deferred:
         start_deferred_job(draft, state.activations[name])
+    elif timer.kind == "next start":
+        claims.start_idle_jobs(draft)
+    elif timer.kind == "kept claim" and name in state.kept_claims:
+        claims.reuse_claim(draft, name, state.kept_claims[name][1])
     elif timer.kind == "cool-down":
         draft.emit(JobCooledDown(*draft.header("cooled_down"), *JobId.parse(name)))

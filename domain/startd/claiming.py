@@ -283,7 +283,8 @@ def show_slot(draft: Draft[ExecutionPoint], message: ShowSlot) -> SlotSeen | Non
         return None
     machine = draft.state.machines.get(slot.machine)
     starts_jobs = machine is None or not machine.shutdown
-    return SlotSeen(slot.state_activity, slot.kind, slot.parent, slot.ad, slot.version, starts_jobs)
+    by_request = slot.claim is not None and "by_command" in slot.claim.flags
+    return SlotSeen(slot.state_activity, slot.kind, slot.parent, slot.ad, slot.version, starts_jobs, by_request)
 
 
 def drop_match(draft: Draft[ExecutionPoint], message: DropMatch) -> None:

@@ -24,6 +24,9 @@ from .startd_settings import setting
 from .transitions import apply_policy, flag_claim
 from .vacating import kill_claim, retire_claim
 
+SLOTS_CHANGED = "slots_changed"
+"""The cause of the drain of a machine whose configuration changes its slots."""
+
 
 def find_machine(draft: Draft[ExecutionPoint], name: str) -> Machine:
     """Return the machine with this name, or the machine that has a slot of this name."""
@@ -174,6 +177,9 @@ def advance_drain(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     if drain is None:
         return
     finalize_drain(draft, machine)
+    if _can_be_rebuilt(machine, drain):  # a slot else notes at its next update that all are drained
+        for slot in remaining_slots(draft, machine):
+            apply_policy(draft, slot)
     if _all_slots_are_drained(machine, drain):
         _take_drain_row(draft, machine, "complete", "drained")
         if drain.completion in ("resume", "reconfig"):
@@ -198,7 +204,11 @@ def finalize_drain(draft: Draft[ExecutionPoint], machine: Machine) -> None:
 def can_advance_drain(machine: Machine) -> bool:
     """Return True if ``advance_drain`` would change anything."""
     drain = machine.drain
-    return drain is not None and (_old_claims_have_ended(machine, drain) or _all_slots_are_drained(machine, drain))
+    return drain is not None and (
+        _old_claims_have_ended(machine, drain)
+        or _all_slots_are_drained(machine, drain)
+        or _can_be_rebuilt(machine, drain)
+    )
 
 
 def _old_claims_have_ended(machine: Machine, drain: MachineDrain) -> bool:
@@ -208,6 +218,11 @@ def _old_claims_have_ended(machine: Machine, drain: MachineDrain) -> bool:
 
 def _all_slots_are_drained(machine: Machine, drain: MachineDrain) -> bool:
     return drain.state in SCHEDULES and all(slot.state_activity == "Drained/Idle" for slot in machine.slots.values())
+
+
+def _can_be_rebuilt(machine: Machine, drain: MachineDrain) -> bool:
+    is_over = drain.state in SCHEDULES and all(slot.state == "Drained" for slot in machine.slots.values())
+    return is_over and drain.cause == SLOTS_CHANGED
 
 
 def machine_accepts_claims(machine: Machine) -> bool:

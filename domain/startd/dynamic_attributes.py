@@ -42,6 +42,16 @@ class SlotSnapshot(Struct):
         return self.now // SECOND
 
 
+MACHINE_LOADS = frozenset({"totalloadavg", "totalcondorloadavg"})
+"""The sensor readings that are equal in all slots of a machine."""
+
+
+def first_slot(state: ExecutionPoint, slot: Slot) -> Slot:
+    """Return the first slot of a slot's machine: the one that publishes the machine's load."""
+    machine = state.machines.get(slot.machine)
+    return slot if machine is None else next(iter(machine.slots.values()), slot)
+
+
 def input_idle(snapshot: SlotSnapshot, console: bool) -> int:
     """Return KeyboardIdle, or ConsoleIdle if ``console`` is true."""
     return max(0, snapshot.seconds - last_input(snapshot, console))
@@ -220,6 +230,7 @@ DYNAMIC_ATTRIBUTES: dict[str, Attribute] = {
         ("RemoteGroup", _quota_group),
         ("RemoteNegotiatingGroup", _negotiated_group),
         ("RemoteAutoregroup", lambda m: False if m.slot.claim else None),  # HTCondor's negotiator never sets it
+        ("NumPids", lambda m: int(bool(m.slot.activation)) if m.slot.claim else None),  # counts the job's own process
         ("PublicClaimId", lambda m: m.slot.claim.id if m.slot.claim else None),
         ("ClientMachine", lambda m: (m.slot.claim.holder or m.state.name) if m.slot.claim else None),
         ("ConcurrencyLimits", lambda m: (m.slot.claim.limits or None) if m.slot.claim else None),
@@ -297,8 +308,8 @@ def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
 
 
 def moving_attributes_of_machine(snapshot: SlotSnapshot) -> dict[str, Moving]:
-    """Return the slot's attributes that change steadily with time, including those that the machine's slots publish to
-    each other (STARTD_SLOT_ATTRS)."""
+    """Return the slot's attributes that change steadily with time, including what the machine's slots publish to each
+    other (STARTD_SLOT_ATTRS)."""
     names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").lower().split()
     moving = moving_attributes(snapshot)
     for other in snapshot.state.machine_slots(snapshot.slot) if names else ():

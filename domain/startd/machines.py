@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from ..decision.draft import Draft, Refusal
 from ..events import Ad, MachineConfigured, MachineJoined, MachineLeft, SlotAdChanged, SlotCreated, SlotDestroyed
 from ..ports import stimuli as s
-from ..ports.messages import ShowHost
+from ..ports.messages import BeginDrain, EndDrain, ShowHost
 from ..state.caches import parse_cached
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
+from ..state_machines.drain import RESTART
 from . import draining
+from .absent_ads import MACHINE_LEFT, keep_invalidated
 from .dynamic_slots import usable_devices
+from .public_ad import why_not_canceled, why_not_drained
 from .slot_policy_evaluation import policy_of
 from .slot_resources import STANDARD_RESOURCES
 from .startd_settings import SETTINGS
@@ -66,7 +69,8 @@ def remove_machine(draft: Draft[ExecutionPoint], stimulus: s.RemoveMachine) -> N
     if client is not None:
         raise Refusal(f"machine {stimulus.machine} runs a backfill client ({client.system}): vacate its slots first")
     for slot in slots:
-        draft.emit(SlotDestroyed(*draft.header("machine_left"), slot.name))
+        keep_invalidated(draft, slot)
+        draft.emit(SlotDestroyed(*draft.header(MACHINE_LEFT), slot.name))
     draft.emit(MachineLeft(*draft.header("left"), stimulus.machine))
 
 
@@ -85,19 +89,24 @@ def host_ad(state: ExecutionPoint) -> Ad:
 
 
 _FIXED_PREFIXES = ("SlotType", "TotalSlot", "Assigned", "VirtualMemory")
-"""The beginnings of attributes that only a restart can change, because they describe the division into slots."""
+"""The beginnings of attributes that describe the division into slots."""
 
 
 def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
-    """Change the machine's settings and the ads of its slots.
+    """Change the machine's settings and the ads of its slots. If the set of slots or their types change, drain the
+    machine, and change nothing else: it joins again with the new slots.
 
-    :raises Refusal: if the set of slots or their types would change, which requires a restart of the startd
+    :raises Refusal: if the slots would change, and ``stimulus.drains`` is not set, or the machine cannot be drained now
     """
     machine = draining.find_machine(draft, stimulus.machine)
     _check_attributes(machine.name, stimulus.ad, stimulus.slots, stimulus.settings)
     plans = {plan.name: {**stimulus.ad, **plan.ad} for plan in stimulus.slots}
     slots = [slot for slot in machine.slots.values() if slot.kind != "dynamic"]
-    _check_same_slots(machine, slots, stimulus.slots, plans)
+    if change := _change_of_slots(slots, stimulus.slots, plans):
+        _drain_to_rebuild(draft, machine, change, stimulus.drains)
+        return
+    if machine.drain is not None and machine.drain.cause == draining.SLOTS_CHANGED and not why_not_canceled(machine):
+        draft.send(EndDrain(machine.name, "reconfigured"))
     changed_settings = _changed_settings(machine.settings, stimulus.settings)
     ads = [(slot, _changed_attributes(slot, plans[slot.name])) for slot in slots]
     for slot in machine.slots.values():
@@ -116,22 +125,32 @@ def reconfigure(draft: Draft[ExecutionPoint], stimulus: s.Reconfigure) -> None:
     draining.reevaluate_machine(draft, machine)
 
 
-def _check_same_slots(machine: Machine, slots: list[Slot], plans: tuple[s.SlotPlan, ...], ads: dict[str, Ad]) -> None:
-    hint = "a reconfiguration cannot change slots and their types: restart the execution point"
+def _drain_to_rebuild(draft: Draft[ExecutionPoint], machine: Machine, change: str, drains: bool) -> None:
+    if machine.restart or (machine.drain is not None and machine.drain.completion == RESTART):
+        return  # it is about to read its configuration again
+    if not drains:
+        hint = "a reconfiguration cannot change slots and their types: restart the execution point"
+        raise Refusal(f"machine {machine.name}: {change}; {hint}")
+    if objection := why_not_drained(machine) or ("it is shutting down" if machine.shutdown else ""):
+        raise Refusal(f"{change}, so the machine must be drained, but {objection}")
+    reason = f"the configuration changes the slots: {change}"
+    draft.send(BeginDrain(machine.name, "Graceful", reason, RESTART, "", draining.SLOTS_CHANGED))
+
+
+def _change_of_slots(slots: list[Slot], plans: tuple[s.SlotPlan, ...], ads: dict[str, Ad]) -> str:
+    """Return the first change to the set of slots or their types, or an empty string."""
     old_names, new_names = {slot.name for slot in slots}, set(ads)
     if old_names != new_names:
-        names = ", ".join(sorted(old_names ^ new_names))
-        raise Refusal(f"machine {machine.name}: {names} would be added or removed; {hint}")
+        return f"{', '.join(sorted(old_names ^ new_names))} would be added or removed"
     kinds = {plan.name: plan.kind for plan in plans}
     for slot in slots:
         if kinds[slot.name] != slot.kind:
-            raise Refusal(f"slot {slot.name} would become {kinds[slot.name]}; {hint}")
+            return f"slot {slot.name} would become {kinds[slot.name]}"
         for name in sorted(slot.ad.keys() | ads[slot.name].keys()):
-            if name.startswith(_FIXED_PREFIXES) and slot.ad.get(name) != ads[slot.name].get(name):
-                raise Refusal(
-                    f"slot {slot.name}: {name} would change from {slot.ad.get(name)} to {ads[slot.name].get(name)}; "
-                    f"{hint}"
-                )
+            old, new = slot.ad.get(name), ads[slot.name].get(name)
+            if name.startswith(_FIXED_PREFIXES) and old != new:
+                return f"slot {slot.name}: {name} would change from {old} to {new}"
+    return ""
 
 
 def _changed_settings(old: Mapping[str, str], new: Ad) -> Ad:

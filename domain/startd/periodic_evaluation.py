@@ -83,5 +83,5 @@ def end_benchmarks(draft: Draft[ExecutionPoint], stimulus: s.BenchmarksDone) -> 
 
 
 def average_benchmarks(old: tuple[int, int], new: tuple[int, int]) -> tuple[int, int]:
-    """Return the results to publish: those of the first run, and later the weighted average (3:1) of old and new."""
+    """Return the results to publish: the first run's, and later the weighted average (3:1) of old and new."""
     return new if old == (0, 0) else ((old[0] * 3 + new[0]) // 4, (old[1] * 3 + new[1]) // 4)

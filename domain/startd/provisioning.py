@@ -187,7 +187,7 @@ def reconfiguration(
 
 def _with_devices_when_joined(ad: Ad, old: Mapping[str, str], resource: str, configuration: Configuration) -> Ad:
     """Return a slot's ad with the devices that the machine had when it joined. Those that the configuration takes out
-    of service are offline; those that failed are not any more."""
+    of service are offline; devices that had failed are not any more."""
     attributes = {f"{prefix}{resource}" for prefix in ("Assigned", "Available", "Detected", "Total", "TotalSlot")}
     offline_names = {f"Offline{resource}", f"Offline{resource}Reason"}
 
@@ -211,8 +211,8 @@ def _equipment_when_joined(machine: Machine, slots: Iterable[Slot], equipment: E
 
 
 _TEXTS: Final = (
-    "DEFAULT_DRAINING_START_EXPR", "STARTD_SLOT_ATTRS", "STARTD_LATCH_EXPRS", "STARTD_PARTITIONABLE_SLOT_ATTRS",
-    "BACKFILL_SYSTEM",
+    "DEFAULT_DRAINING_START_EXPR", "STARTD_SLOT_ATTRS", "STARTD_JOB_ATTRS", "STARTD_LATCH_EXPRS",
+    "STARTD_PARTITIONABLE_SLOT_ATTRS", "BACKFILL_SYSTEM",
     *(name for names in BACKFILL_SYSTEMS.values() for name in names),
 )  # fmt: skip
 _BOOLEANS: Final = ("MUST_MODIFY_REQUEST_EXPRS", "ENABLE_BACKFILL", "ADVERTISE_PSLOT_ROLLUP_INFORMATION")

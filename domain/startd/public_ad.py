@@ -24,13 +24,15 @@ from ..units import SECOND
 from .drain_estimates import DrainEstimates
 from .dynamic_attributes import (
     DYNAMIC_ATTRIBUTES,
+    MACHINE_LOADS,
     TRANSITION_ATTRIBUTES,
     SlotSnapshot,
+    first_slot,
     moving_attributes,
     unclaimed_in_drains,
 )
 from .evaluation import PolicyEvaluation
-from .slot_ad import attributes_of_other_slots, compiled_ad, drain_start
+from .slot_ad import compiled_ad, copied_attributes, drain_start
 from .slot_resources import SlotCarver, remaining_resources, resource_names, slot_carver
 from .startd_settings import PRIVATE, setting
 from .time_limits import drain_left, retirement_left
@@ -116,17 +118,20 @@ class PublishedSlots(SlotAds):
         return self._estimates[slot.machine]
 
     def published_ad(self, slot: Slot) -> Mapping[str, str]:
-        """Return the slot's published sensor readings, by lower-case name."""
+        """Return the slot's published sensor readings, by lower-case name, with the load of its machine."""
         if self._last_public[0] != slot.name:
-            self._last_public = (slot.name, {name.lower(): text for name, text in slot.published_ad.items()})
+            own = {name.lower(): text for name, text in slot.published_ad.items()}
+            machine = first_slot(self.state, slot).published_ad
+            load = {name.lower(): text for name, text in machine.items() if name.lower() in MACHINE_LOADS}
+            self._last_public = (slot.name, load | own)
         return self._last_public[1]
 
-    def attributes_about_others(self, snapshot: SlotSnapshot) -> Mapping[str, tuple[str, Any]]:
-        """Return a slot's attributes about other slots of its machine (STARTD_SLOT_ATTRS), by lower-case name."""
+    def attributes_from_others(self, snapshot: SlotSnapshot) -> Mapping[str, tuple[str, Any]]:
+        """Return a slot's attributes from other ads (STARTD_SLOT_ATTRS, STARTD_JOB_ATTRS), by lower-case name."""
         if snapshot.machine is None:
             return {}
         if self._last_others[0] != snapshot.slot.name:
-            attributes = attributes_of_other_slots(snapshot).items()
+            attributes = copied_attributes(snapshot).items()
             self._last_others = (snapshot.slot.name, {name.lower(): (name, value) for name, value in attributes})
         return self._last_others[1]
 
@@ -150,7 +155,7 @@ class PublishedSlots(SlotAds):
         text = slot.ad.text(key)
         if text is not None:
             return parse_cached(text)
-        about_other = self.attributes_about_others(snapshot).get(key)
+        about_other = self.attributes_from_others(snapshot).get(key)
         if about_other is None:
             return None if slot.kind == "static" else self._rolled_up(slot, key)
         return about_other[1] if isinstance(about_other[1], Expression) else self._literal(about_other[1])
@@ -163,7 +168,7 @@ class PublishedSlots(SlotAds):
 
     def names(self, snapshot: SlotSnapshot) -> Set[str]:
         names = snapshot.slot.ad.keys() | snapshot.slot.published_ad.keys()
-        names.update(name for name, _ in self.attributes_about_others(snapshot).values())
+        names.update(name for name, _ in self.attributes_from_others(snapshot).values())
         if snapshot.slot.kind != "static":
             names.update(rollup_attributes(self.state, snapshot.slot))
         return names
@@ -174,7 +179,8 @@ class PublishedSlots(SlotAds):
     def changes_over_time(self, snapshot: SlotSnapshot) -> bool:
         machine = snapshot.machine
         is_ending = machine is not None and (machine.drain is not None or bool(machine.shutdown))
-        return is_ending or bool(setting(self.state, machine, "STARTD_SLOT_ATTRS"))
+        lists = (setting(self.state, machine, name) for name in ("STARTD_SLOT_ATTRS", "STARTD_JOB_ATTRS"))
+        return is_ending or any(lists)
 
     def is_free(self, slot: Slot) -> bool:
         """Return True if the slot is free and can be claimed. On a draining machine, this requires that the drain has
@@ -236,7 +242,7 @@ class PublishedSlots(SlotAds):
         yield from (name for name in snapshot.slot.ad if is_published(name) or not is_live)
         yield from (name for key, (name, _) in DYNAMIC_ATTRIBUTES.items() if is_live or key in TRANSITION_ATTRIBUTES)
         yield from snapshot.slot.published_ad
-        yield from (name for name, _ in self.attributes_about_others(snapshot).values())
+        yield from (name for name, _ in self.attributes_from_others(snapshot).values())
         yield from rollup_attributes(self.state, snapshot.slot)
 
     def _refuses(self, slot: Slot) -> bool:

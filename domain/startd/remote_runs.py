@@ -54,8 +54,10 @@ def _name(report: RunReport) -> str:
 def _is_new(draft: Draft[ExecutionPoint], starter: Starter, report: RunReport) -> bool:
     """Return True if a report differs from the last one of its kind; a measurement must differ notably."""
     if isinstance(report, ActivationMeasured):
-        measured_at, *sizes = starter.measured or (0, 0, 0, 0)
-        return is_notable(sizes, (report.image, report.resident, report.disk), draft.now - measured_at)
+        if not starter.measured:
+            return draft.now - starter.began >= report.first * SECOND
+        measured_at, *sizes = starter.measured
+        return is_notable(sizes, (report.image, report.resident, report.disk), draft.now - measured_at, report.every)
     return starter.reports.get(_name(report)) != report.id
 
 

@@ -21,6 +21,7 @@ from ..ports import stimuli as s
 from ..ports.messages import BeginShutdown
 from ..state.records import Machine
 from ..state.state import ExecutionPoint
+from .absent_ads import MACHINE_LEFT, keep_invalidated
 from .draining import authorized_machine, finalize_drain, remaining_slots
 from .transitions import apply_policy, end_claim, withdraw_better_match
 from .vacating import kill_claim, retire_claim
@@ -29,21 +30,29 @@ SHUTDOWN_SPEEDS = ("Peaceful", "Graceful", "Fast")
 
 
 def shut_down(draft: Draft[ExecutionPoint], command: s.ShutDown) -> None:
-    """Start to shut a startd down, or make a shutdown faster."""
+    """Start to shut a startd down, or make a shutdown faster, or final if it was to be followed by a restart."""
     machine = authorized_machine(draft, command, "turn off")
     if command.how not in SHUTDOWN_SPEEDS:
         raise Refusal(f"{command.how!r} is not a valid shutdown speed; use {', '.join(SHUTDOWN_SPEEDS)}")
-    if machine.shutdown and SHUTDOWN_SPEEDS.index(machine.shutdown) >= SHUTDOWN_SPEEDS.index(command.how):
+    if not may_change_shutdown(machine, command.how, command.restart):
         raise Refusal(
             f"{machine.name} is already shutting down ({machine.shutdown}); only a faster shutdown has an effect"
         )
-    draft.send(BeginShutdown(machine.name, command.how))
+    draft.send(BeginShutdown(machine.name, command.how, command.restart))
     answer(draft, command, "shut down", machine.name, {"machine": machine.name, "how": command.how})
+
+
+def may_change_shutdown(machine: Machine, how: str, restart: bool) -> bool:
+    """Return True if a shutdown may begin, or replace the current one: it is faster, or omits the restart."""
+    if machine.shutdown not in SHUTDOWN_SPEEDS:
+        return True
+    current, new = map(SHUTDOWN_SPEEDS.index, (machine.shutdown, how))
+    return new > current or (new == current and machine.restart and not restart)
 
 
 def begin_shutdown(draft: Draft[ExecutionPoint], message: BeginShutdown) -> None:
     machine, how = draft.state.machines[message.machine], message.how
-    draft.emit(ShutdownBegan(*draft.header("shutdown"), machine.name, how))
+    draft.emit(ShutdownBegan(*draft.header("shutdown"), machine.name, how, message.restart))
     for slot in () if draft.state.dialect.better_match_survives_shutdown else machine.slots.values():
         withdraw_better_match(draft, slot, "shutdown")
     for slot in () if _end_idle_startd(draft, machine) else remaining_slots(draft, machine):
@@ -74,7 +83,8 @@ def remove_if_empty(draft: Draft[ExecutionPoint], machine: Machine) -> None:
     for slot in list(machine.slots.values()):
         end_claim(draft, slot, "shutdown")
     for slot in sorted(machine.slots.values(), key=lambda slot: not slot.parent):  # dynamic slots first
-        draft.emit(SlotDestroyed(*draft.header("machine_left"), slot.name))
+        keep_invalidated(draft, slot)
+        draft.emit(SlotDestroyed(*draft.header(MACHINE_LEFT), slot.name))
     draft.emit(MachineLeft(*draft.header("shutdown"), machine.name))
 
 

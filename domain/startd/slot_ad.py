@@ -206,7 +206,7 @@ def snapshot_ad(
     ad = ClassAd(_values(snapshot, names), compiled.ad)
     if start is not None:
         ad["Start"] = start
-    for name, value in attributes_of_other_slots(snapshot).items():
+    for name, value in copied_attributes(snapshot).items():
         ad[name] = value
     return ad
 
@@ -245,7 +245,20 @@ def _sensors_publish_expressions(snapshot: SlotSnapshot) -> bool:
     return any(not _PLAIN.fullmatch(text) for source in sources for text in source.values())
 
 
-def attributes_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Any]:
+def copied_attributes(snapshot: SlotSnapshot) -> dict[str, Any]:
+    """Return the attributes that a slot's ad has from other ads: from its machine's slots, and from its job."""
+    return {**_attributes_of_other_slots(snapshot), **_attributes_of_job(snapshot)}
+
+
+def _attributes_of_job(snapshot: SlotSnapshot) -> dict[str, Any]:
+    """Return the attributes of the slot's job that STARTD_JOB_ATTRS lists. As in HTCondor, they are expressions, whose
+    references are those of the slot's ad."""
+    names = setting(snapshot.state, snapshot.machine, "STARTD_JOB_ATTRS").replace(",", " ").split()
+    ad = job_classad(snapshot.state, snapshot.slot, snapshot.caches) if names else None
+    return {name: ad[name] for name in names if name in ad} if ad is not None else {}
+
+
+def _attributes_of_other_slots(snapshot: SlotSnapshot) -> dict[str, Any]:
     """Return the STARTD_SLOT_ATTRS attributes of each of the machine's slots, named slot<N>_<attribute>."""
     names = setting(snapshot.state, snapshot.machine, "STARTD_SLOT_ATTRS").replace(",", " ").split()
     attributes: dict[str, Any] = {}

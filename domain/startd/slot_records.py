@@ -1,8 +1,8 @@
 """The slots to which the records of STARTD_CRON programs belong, and the use of devices that monitors measure.
 
-A record applies to the slots that its SlotMergeConstraint, SlotName (a prefix), SlotTypeID or SlotID selects. The
-records of a monitor of devices (STARTD_CRON_<name>_METRICS) are combined for each slot, because a slot may have several
-devices. Source: HTCondor's startd_named_classad.cpp.
+A record applies to the slots of STARTD_CRON_<name>_SLOTS that its SlotMergeConstraint, SlotName (a prefix), SlotTypeID
+or SlotID selects. The records of a monitor of devices (STARTD_CRON_<name>_METRICS) are combined for each slot, because
+a slot may have several devices. Source: HTCondor's startd_named_classad.cpp.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ def with_slot_records(readings: Readings, slots: Iterable[Slot]) -> Readings:
 
 def applies_to(record: SlotRecord, name: str, ad: Mapping[str, str]) -> bool:
     """Return True if a record applies to the slot with this name and ad."""
+    if record.slots and ad.get("SlotID", "") not in {*map(str, record.slots)}:
+        return False
     match record.restriction:
         case "":
             return True

@@ -1,6 +1,6 @@
 """The settings of a startd, and the policy expressions in its slots' ads.
 
-Defaults are those of HTCondor 25 (``condor_config_val -dump``). A pool's own setting takes precedence over a default.
+Defaults come from HTCondor 25 (``condor_config_val -dump``). A pool's own setting takes precedence over a default.
 """
 
 from __future__ import annotations

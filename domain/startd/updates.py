@@ -2,8 +2,9 @@
 
 The policy reads the sensors directly, but the negotiator, ``poolbook status`` and an audit read only published readings
 from the log. These are the load, the time of the last input, and those attributes from the owner's sensors that the
-slot's expressions read. (KeyboardIdle is published as ``time() - <last input>``, because this text does not change with
-time.) Further attributes are published before the first cycle with a job that reads them, and regularly from then on.
+slot's expressions read. The load of the machine is published only for its first slot; ``public_ad`` shows it in the ads
+of all slots. (KeyboardIdle is published as ``time() - <last input>``, because this text does not change with time.)
+Further attributes are published before the first cycle with a job that reads them, and regularly from then on.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from collections.abc import Iterator
 
 from ..decision.draft import Draft
 from ..events import Ad, SlotAdChanged
+from ..ports import stimuli as s
 from ..ports.messages import CheckSensors, PublishReadings
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..state.records import Slot
 from ..state.state import ExecutionPoint
-from .dynamic_attributes import DYNAMIC_ATTRIBUTES, SlotSnapshot, last_input
+from .dynamic_attributes import DYNAMIC_ATTRIBUTES, MACHINE_LOADS, SlotSnapshot, first_slot, last_input
 from .evaluation import PolicyEvaluation
 from .slot_policy_evaluation import policy_of
 from .startd_settings import duration
@@ -64,7 +66,8 @@ def changed_readings(policy: PolicyEvaluation, also: frozenset[str] = frozenset(
         return {}
     names = policy.compiled.form.names
     published_names = frozenset(name.lower() for name in published)
-    current = dict(_current_readings(snapshot, None if names is None else names | _SHOWN | published_names | also))
+    shown = _ALWAYS if first_slot(policy.state, policy.slot) is policy.slot else _ALWAYS - MACHINE_LOADS
+    current = dict(_current_readings(snapshot, None if names is None else names | shown | published_names | also))
     changes = {name: text for name, text in current.items() if published.get(name) != text}
     return changes | {name: "" for name in published if name not in current}
 
@@ -110,6 +113,13 @@ def publish_for_cycle(draft: Draft[ExecutionPoint], message: PublishReadings) ->
                     publish(draft, slot, changed_readings(policy_of(draft, slot), names))
 
 
+def publish_report(draft: Draft[ExecutionPoint], stimulus: s.SensorsReported) -> None:
+    """Publish readings that a sensor wants to be published at once (STARTD_CRON_AUTOPUBLISH)."""
+    machine = draft.state.machines.get(stimulus.machine)
+    for slot in machine.slots.values() if machine is not None else ():
+        publish(draft, slot, changed_readings(policy_of(draft, slot), stimulus.names))
+
+
 def publish(draft: Draft[ExecutionPoint], slot: Slot, changes: Ad) -> None:
     """Record changed sensor readings of a slot, if there are any."""
     if changes:
@@ -118,8 +128,7 @@ def publish(draft: Draft[ExecutionPoint], slot: Slot, changes: Ad) -> None:
 
 _LOADS = {name.lower(): name for name in ("LoadAvg", "CondorLoadAvg", "TotalLoadAvg", "TotalCondorLoadAvg")}
 _IDLES = {"keyboardidle": ("KeyboardIdle", False), "consoleidle": ("ConsoleIdle", True)}
-_SHOWN = frozenset({"loadavg", "condorloadavg", "keyboardidle"})
-"""The attributes that ``status`` prints."""
 _DEVICE_USE = re.compile("(device.+(average|peak)|.+memory|.+average)usage")
 """The measured use of devices, which is always published."""
 _ALWAYS = frozenset(_LOADS) | frozenset(_IDLES)
+"""The attributes of all slots that the machine's sensors measure."""

@@ -89,7 +89,7 @@ class Arrivals(Struct):
 
 
 class Defrag(Struct):
-    """The state of a pool's defragmentation. Times are in microseconds."""
+    """The state of a pool's defragmentation by one daemon. Times are in microseconds."""
 
     since: int = 0  #: when it was switched on and its counts began (0: switched off)
     configured: int = 0  #: when the pool's settings last changed
@@ -107,6 +107,11 @@ class Defrag(Struct):
     costs: dict[str, float] = field(default_factory=dict)  #: see `DefragPolled`
     drains: list[tuple[int, str, str]] = field(default_factory=list)  #: recent drains: second, slot, schedule
     cancels: list[tuple[int, str]] = field(default_factory=list)  #: recent cancels: second and slot
+    others: dict[str, Defrag] = field(default_factory=dict)  #: the states of further daemons, such as DEFRAG2
+
+    def of(self, daemon: str) -> Defrag:
+        """Return the state of a daemon (empty: DEFRAG)."""
+        return self.others.get(daemon, Defrag()) if daemon else self
 
     def begun_in(self, now: int) -> tuple[int, int]:
         """Return how many drains began in the hour and in the day that contain a given time."""
@@ -125,7 +130,7 @@ def switch_defrag(defrag: Defrag, on: bool, at: int) -> Defrag:
     """Return the state after defragmentation is switched on or off. Counts restart, except for the drains in the
     current hour and day; the last poll is retained."""
     since = at if on else 0
-    return Defrag(since, last_poll=defrag.last_poll, in_hour=defrag.in_hour, in_day=defrag.in_day)
+    return Defrag(since, last_poll=defrag.last_poll, in_hour=defrag.in_hour, in_day=defrag.in_day, others=defrag.others)
 
 
 def fold_poll(defrag: Defrag, event: DefragPolled, interval: int, schedule: str) -> None:

@@ -208,6 +208,8 @@ def _fold_activation(job: _Attributes, event: JobActivated) -> None:
     _set_status(changes, "Running", "Idle", event.at)
     changes["RemoteHost"] = quoted(event.slot)
     changes["PublicClaimId"] = quoted(event.claim)
+    if event.flocked:
+        changes["RemotePool"] = quoted(event.flocked)
     changes["LastMatchTime"] = changes["JobCurrentStartDate"] = changes["ShadowBday"] = now
     changes["CurrentHosts"] = "1"
     for name in ("NumJobMatches", "NumShadowStarts", "JobRunCount"):
@@ -332,6 +334,12 @@ def _fold_measurement(job: _Attributes, event: JobMeasured) -> None:
     changes.update(event.usage)
 
 
+SPOOLED_OUTPUT_FILES = "SpooledOutputFiles"
+"""The names of a completed job's transferred outputs."""
+SKIPPED = "DataflowJobSkipped"
+"""True in the ad of a job that was not run because its outputs were newer than its inputs (skip_if_dataflow)."""
+
+
 def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
     changes = job.changes
     changes["RemoteUserCpu"] = format_real_seconds(event.user_cpu)
@@ -357,7 +365,8 @@ def _fold_exit_report(job: _Attributes, event: JobExited) -> None:
                 changes[name] = ""
     if event.outcome == "exited":
         changes["ExitStatus"] = "0" if is_recent or event.code is None else str(event.code)
-        job.increase("NumJobCompletions")
+        if SKIPPED not in event.changes:
+            job.increase("NumJobCompletions")
 
 
 _SIGNALS = dict(
@@ -401,6 +410,8 @@ def _fold_exit(job: _Attributes, event: JobExited) -> None:
     changes["CurrentHosts"] = "0"
     if not job.has_provisioned():
         changes["JobLastStartDate"] = str(began) if began else ""
+    if pool := job.text("RemotePool"):
+        changes["LastRemotePool"], changes["RemotePool"] = pool, ""
     for name in ("RemoteHost", "PublicClaimId", "ShadowBday"):
         changes[name] = ""
     for name in ("TransferringInput", "TransferringOutput"):

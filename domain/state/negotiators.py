@@ -32,6 +32,11 @@ def has_several(settings: Mapping[str, str]) -> bool:
     return NEGOTIATORS in settings
 
 
+def negotiator_shown(settings: Mapping[str, str], name: str) -> str:
+    """Return the negotiator that an event names, or an empty text if the pool has only one."""
+    return name or (NEGOTIATOR if has_several(settings) else "")
+
+
 def unknown_negotiator(settings: Mapping[str, str], name: str) -> str:
     """Return an error message if `name` does not select one of a pool's negotiators, or an empty string if it does."""
     known = negotiator_names(settings)

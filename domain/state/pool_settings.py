@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from .. import concurrency_limits
 from ..classad import ClassAdSyntaxError, parse
+from ..coverage.settings import DEFRAG as DEFRAG_DAEMON
+from ..coverage.settings import is_defrag
 from ..package_data import get_data, sections
 from .negotiators import NEGOTIATORS, invalid_names, split_prefix
 
@@ -39,6 +41,8 @@ def defaults(role: str) -> dict[str, str]:
 SETTINGS: Final = _ROLES["pool"]
 NEGOTIATOR: Final = _ROLES["negotiator"]
 DEFRAG: Final = _ROLES["defrag"]
+HAD: Final = _ROLES["had"]
+COLLECTOR: Final = _ROLES["collector"]
 GROUP_SETTINGS: Final = {name.removesuffix("*"): setting.kind for name, setting in _ROLES["group"].items()}
 """The kinds of the settings that each accounting group has, by the prefixes of their names."""
 SUBMISSION: Final = defaults("submission")
@@ -64,7 +68,8 @@ _SCHEDD: Final = {
     for role in ("guard", "job limit", "mail", "transfer", "schedd")
     for name, setting in _ROLES[role].items()
 }
-_OTHERS: Final = {**_ROLES["pace"], **_ROLES["submission"], **_ROLES["template"], **DEFRAG}
+NO_DEFAULTS: Final[Mapping[str, str]] = {}
+_OTHERS: Final = {**_ROLES["pace"], **_ROLES["submission"], **_ROLES["template"], **DEFRAG, **HAD, **COLLECTOR}
 
 UID_DOMAIN: Final = "UID_DOMAIN"
 FILESYSTEM_DOMAIN: Final = "FILESYSTEM_DOMAIN"
@@ -95,6 +100,19 @@ def schedd_kind(name: str) -> str | None:
     return _kind_of(name, _SCHEDD)
 
 
+def split_defrag(name: str) -> tuple[str, str]:
+    """Split DEFRAG2.DEFRAG_RANK into daemon and setting. For other names, the daemon is empty: it is DEFRAG."""
+    daemon, dot, setting = name.partition(".")
+    is_further = dot and is_defrag(daemon) and daemon != DEFRAG_DAEMON and setting in DEFRAG
+    return (daemon, setting) if is_further else ("", name)
+
+
+def defrag_setting(settings: Mapping[str, str], daemon: str, name: str) -> str:
+    """Return a setting of a daemon that defragments the pool (empty: DEFRAG), or the setting's default."""
+    text = settings.get(f"{daemon}.{name}" if daemon else name)
+    return DEFRAG[name].default if text is None else text.strip()
+
+
 def configurable_kind(name: str) -> str | None:
     """Return the kind of a setting that a configuration file can set and unset, or None if it cannot."""
     if name == NEGOTIATORS:
@@ -104,6 +122,7 @@ def configurable_kind(name: str) -> str | None:
         return "number" if setting in CYCLE_TIMES else negotiator_kind(setting)
     if name in DOMAINS:
         return "domain"
+    name = split_defrag(name)[1]
     if name in SETTINGS:
         return None
     return _kind_of(name, _OTHERS) or negotiator_kind(name) or schedd_kind(name)
@@ -119,9 +138,12 @@ def schedd_seconds(settings: Mapping[str, str], name: str) -> int:
     return int(schedd_number(settings, name))
 
 
-def job_limit(settings: Mapping[str, str], name: str) -> int | None:
-    """Return one of ``JOB_LIMITS``, or SYSTEM_MAX_RELEASES, or None for no limit."""
-    text = settings.get(name, "").strip() or _SCHEDD[name].default
+def job_limit(settings: Mapping[str, str], name: str, defaults: Mapping[str, str] = NO_DEFAULTS) -> int | None:
+    """Return one of ``JOB_LIMITS``, or SYSTEM_MAX_RELEASES, or None for no limit.
+
+    :param defaults: the dialect's ``setting_defaults``
+    """
+    text = settings.get(name, "").strip() or defaults.get(name) or _SCHEDD[name].default
     return int(float(text)) if text else None
 
 
@@ -135,10 +157,13 @@ def founding_settings(uid_domain: str, changes: Mapping[str, str]) -> dict[str, 
     return {**dict.fromkeys(DOMAINS, uid_domain), **changes}
 
 
-def submission_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings that submissions read."""
+def submission_settings(settings: Mapping[str, str], defaults: Mapping[str, str] = NO_DEFAULTS) -> dict[str, str]:
+    """Return the settings that submissions read. ``defaults``: as in ``job_limit``."""
     templates = (name for name in settings if name.startswith(SUBMIT_TEMPLATE))
-    return {name: settings[name].strip() for name in (*DOMAINS, *SUBMISSION, *templates) if name in settings}
+    own_defaults = {name: text for name, text in defaults.items() if name in SUBMISSION}
+    return own_defaults | {
+        name: settings[name].strip() for name in (*DOMAINS, *SUBMISSION, *templates) if name in settings
+    }
 
 
 def _number(text: str) -> float | None:
@@ -180,6 +205,11 @@ _CHECKS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
     "integer": (_is_integer(-(2**31)), "give a whole number"),
     "maximum": (_is_integer(-1), "give a whole number of at least -1"),
     "frequency": (_is_number(lambda value: 0 <= value < 1e9), "give a number of at least 0"),
+    "connection": (_is_integer(0), "give a whole number of seconds of at least 0"),
+    "period": (
+        lambda text: text in ("", "fast") or (_number(text) or 0) >= 1,
+        "give fast, or a number of seconds of at least 1",
+    ),
     "schedule": (lambda text: text.strip().lower() in ("graceful", "quick", "fast"), "give graceful, quick or fast"),
 }
 """By kind: the check of a text, and the rule that a failing text violates. An expression must be valid or empty; one of
@@ -234,7 +264,7 @@ def complete_settings(changes: dict[str, str]) -> dict[str, str]:
     times = {name: text for name, text in changes.items() if name != SUPER_USERS and name not in configurable}
     for name, text in times.items():
         if name not in SETTINGS:
-            known = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR, *DOMAINS, *SUBMISSION, *DEFRAG))
+            known = ", ".join((*SETTINGS, SUPER_USERS, *NEGOTIATOR, *DOMAINS, *SUBMISSION, *DEFRAG, *HAD, *COLLECTOR))
             raise ValueError(f"{name} is not a setting of a pool; use one of {known}")
         if not _is_time(text) or (float(text) < 0 and name not in _MAY_BE_NEGATIVE):
             raise ValueError(f"{name} = {text}: give a number of seconds, as in {name} = 60")

@@ -14,6 +14,7 @@ from .job_ad import machine_attributes
 from .slot_attributes import SlotAd
 
 NOTIFICATION = "JobNotification"
+NOOP, KEEP_CLAIM_IDLE, NEXT_START_DELAY = "IsNoopJob", "KeepClaimIdle", "NextJobStartDelay"
 RUNS = frozenset({"Running", "Suspended", "TransferringOutput"})
 """The statuses of a job that has processes and is not being evicted."""
 
@@ -149,6 +150,7 @@ class MachineDrain(Struct):
     completion: str = ""  #: the action on completion
     start: str = ""  #: the START expression during the drain (empty: false)
     final: bool = False  #: whether all jobs that were running when it began have ended
+    cause: str = ""  #: why it began
 
 
 class BackfillClient(Struct):
@@ -179,12 +181,14 @@ class Machine(Struct):
     drain_ended: int = 0  #: when the last completed drain ended
     badput: int = 0  #: the cost of its drains, in core-seconds
     shutdown: str = ""  #: how it is being shut down (empty: it is not)
+    restart: bool = False  #: whether it joins again after the shutdown
     benchmarks: tuple[int, int] = (0, 0)  #: the published averages of MIPS and KFLOPS
     benchmarked: int = 0  #: when benchmarks last ran
     backfill: BackfillClient | None = None  #: its backfill client, unless that is known to have ended
     backfill_failures: int = 0  #: how many clients in a row exited soon after their start
     backfill_retry: int = 0  #: when a client may be started again
-    expired: bool = False  #: whether the manager, which has a separate log, has not heard from it for too long
+    expired: bool = False  #: whether its execution point, which has a separate log, does not answer
+    gone: bool = False  #: whether the manager has not heard from it for so long that its ads are gone
 
 
 class Slot(Struct):

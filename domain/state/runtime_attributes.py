@@ -20,6 +20,7 @@ _RUNTIME_NAMES = (
     "NumHoldsByReason NumJobCompletions NumJobMatches NumJobStarts NumShadowStarts NumSystemHolds NumVacates "
     "NumVacatesByReason NumVacatesByReasonPreExecution NumVacatesPreExecution PublicClaimId ReleaseReason "
     "RemoteHost RemoteSysCpu RemoteUserCpu RemoteWallClockTime RemoveReason RequeueReason ResidentSetSize "
+    "ScratchDirFileCount SpooledOutputFiles StderrMtime StdoutMtime "
     "ShadowBday TotalSuspensions VacateReason VacateReasonCode VacateReasonSubCode "
 )
 RUNTIME_ATTRIBUTES = frozenset(name.lower() for name in _RUNTIME_NAMES.split())

@@ -52,8 +52,9 @@ def _fold_benchmarks(machine: Machine, event: e.BenchmarksRan) -> None:
 
 def _fold_drain_start(machine: Machine, event: e.DrainBegan) -> None:
     machine.drain = MachineDrain(
-        event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start
-    )
+        event.drain, event.schedule, event.schedule, event.at, event.reason, event.completion, event.start,
+        cause=event.cause,
+    )  # fmt: skip
     machine.drains, machine.drain_began, machine.drain_start = event.drain, event.at, event.start
 
 
@@ -75,7 +76,7 @@ def _fold_drain_badput(machine: Machine, event: e.DrainBadputAdded) -> None:
 
 
 def _fold_shutdown(machine: Machine, event: e.ShutdownBegan) -> None:
-    machine.shutdown = event.how
+    machine.shutdown, machine.restart = event.how, event.restart
 
 
 def _fold_backfill_start(machine: Machine, event: e.BackfillExecuting) -> None:
@@ -94,7 +95,7 @@ def _fold_backfill_exit(machine: Machine, event: e.BackfillExited) -> None:
 
 
 def _fold_expiry(machine: Machine, event: e.MachineExpired) -> None:
-    machine.expired = event.expired
+    machine.expired, machine.gone = event.expired, event.gone
 
 
 MACHINE_FOLDS: dict[type[e.Event], Callable[[Machine, Any], None]] = {

@@ -21,6 +21,7 @@ from .caches import ChangeLog
 from .cluster import IDLE, Cluster
 from .cycles import Cycles
 from .defrag_state import Defrag
+from .had_state import Had
 from .job_ad import unquoted
 from .peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, ROLES, Peers
 from .pool_settings import UID_DOMAIN
@@ -165,6 +166,10 @@ class AccessPoint(Queue):
     """The claims that the pool's own access point holds, by slot."""
     queued_claims: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The slots with a pending preempting claim, each with the job that the claim is for."""
+    next_start: int = 0  #: when the next job may start after one with next_job_start_delay, in microseconds
+    kept_claims: dict[str, tuple[int, int]] = field(default_factory=dict)
+    """The slots whose claims are kept for a new job after the last one (keep_claim_idle), each with the end of this
+    time, in microseconds, and the last job's cluster."""
     reservations: dict[tuple[int, int], Reservation] = field(default_factory=dict)
     """The condor_now jobs, each with the claims reserved for it."""
     activations: dict[str, Activation] = field(default_factory=dict)  #: by key
@@ -174,6 +179,7 @@ class AccessPoint(Queue):
     deferred: dict[str, None] = field(default_factory=dict)
     """The keys of the activations whose processes have not reached their deferral time yet."""
     notifying: set[int] = field(default_factory=set)  #: the clusters with jobs whose users receive mail about them
+    noop: set[int] = field(default_factory=set)  #: the clusters whose jobs may complete without running (noop_job)
     mails: dict[int, MailDue] = field(default_factory=dict)  #: the mails that still have to be sent, by position
     claim_requests: dict[str, ClaimRequested] = field(default_factory=dict)
     """The requests for slots of execution points with separate logs that are not answered yet, by the claim's id."""
@@ -303,6 +309,7 @@ class Manager(Slots, Queue):
     """The accounting groups that received slots from the fractions of quotas, each with the last time."""
     defrag: Defrag = field(default_factory=Defrag)  #: the state of defragmentation
     cycles: Cycles = field(default_factory=Cycles)  #: the negotiation cycles
+    had: Had = field(default_factory=Had)  #: the other managers of the pool, and which one is active
     slots_matched: ChangeLog[str] = field(default_factory=ChangeLog, compare=False)
     """The slots that cycles matched."""
     submitter_changes: ChangeLog[str] = field(default_factory=ChangeLog, compare=False)
@@ -370,7 +377,7 @@ class State(AccessPoint, ExecutionPoint, Manager):
 
     @property
     def running_keys(self) -> list[str]:
-        """The keys of all runs of jobs, including those of external access points on this pool's slots."""
+        """The keys of all runs of jobs, including runs of external access points on this pool's slots."""
         return [run.key for run in self.runs_here] + [*self.remote_runs]
 
     @property

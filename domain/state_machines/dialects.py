@@ -26,6 +26,7 @@ class Dialect(NamedTuple):
     rules: Rules
     job_rows: tuple[TransitionRow, ...]
     job_status_numbers: Mapping[str, int]  #: status -> JobStatus
+    setting_defaults: Mapping[str, str]  #: the defaults of the access point's settings that differ from settings.txt
 
     informs_startd_of_matches: bool = True
     """The negotiator notifies slots of their matches (NEGOTIATOR_INFORM_STARTD, off by default in HTCondor)."""
@@ -44,6 +45,10 @@ class Dialect(NamedTuple):
     """By default, groups whose quotas exceed the pool negotiate first, in descending order of quota: the manual's
     strict priority ("will always negotiate first"). HTCondor considers only the used part of a quota, so a group
     without slots negotiates before a group with slots."""
+    asks_each_access_point: bool = False
+    """The jobs of a submitter are negotiated separately for each access point, so their priorities are compared only
+    within an access point, and the jobs of each may exceed the submitter's share by one slot, as in HTCondor (its
+    negotiator asks the schedds one after another)."""
     preempts_idle_claims: bool = False
     """Claims without a job count as preemptible slots, as in HTCondor."""
     takes_job_rank_for_missing_rank: bool = False
@@ -81,6 +86,9 @@ class Dialect(NamedTuple):
     transforms_see_all_attributes: bool = True
     """Regular expressions in transform statements match all attributes of the job, as in the manual. In HTCondor, they
     do not match the attributes of the job's cluster."""
+    completes_submitted_noop_jobs: bool = True
+    """A job submitted with ``noop_job = true`` completes without running (the manual, "Submit Description File
+    Commands"). HTCondor 25 runs it, and completes only jobs whose IsNoopJob was edited later."""
     factories_hold_jobs: bool = True
     """A factory whose submit description contains ``hold = true`` creates held jobs. HTCondor's factories create idle
     jobs with a hold reason."""
@@ -94,6 +102,12 @@ class Dialect(NamedTuple):
     ``a`` alone is sufficient, as in HTCondor."""
     defrag_stops_at_long_intervals: bool = False
     """No machine is drained if DEFRAG_INTERVAL is more than an hour, as in HTCondor."""
+    adds_margin_to_had_interval: bool = False
+    """Two decisions of HAD are two seconds further apart than a third of the manual's stabilization period, as in
+    HTCondor (HADStateMachine::softReconfigure)."""
+    gives_up_dying_daemons: bool = True
+    """The master "stops trying to start" a daemon that continues to die (the manual, "What is HTCondor?"): once its
+    back-off is exhausted. HTCondor's master never stops."""
 
     def steps(self, trigger: str, state_activity: str) -> Steps:
         """Return the rows that a trigger fires from this state/activity."""
@@ -108,6 +122,7 @@ MANUAL: Final = Dialect(
     rules=RULES,
     job_rows=JOB,
     job_status_numbers=JOB_STATUS_NUMBERS,
+    setting_defaults={},
 )
 
 HTCONDOR_25: Final = Dialect(
@@ -118,6 +133,12 @@ HTCONDOR_25: Final = Dialect(
     rules=RULES_HTCONDOR_25,
     job_rows=JOB_HTCONDOR_25,
     job_status_numbers=JOB_STATUS_NUMBERS_HTCONDOR_25,
+    setting_defaults={
+        "MAX_JOBS_PER_OWNER": "100000",
+        "MAX_JOBS_PER_SUBMISSION": "20000",
+        "MAX_JOBS_RUNNING": "10000",
+        "SUBMIT_PREVENT_MULTI_QUEUE": "true",
+    },
     **{field: not default for field, default in Dialect._field_defaults.items()},
 )
 

@@ -28,5 +28,6 @@ SCHEDULES: Final = {
     "Quick": Schedule(retires=False, vacates=True),
     "Fast": Schedule(retires=False, vacates=False),
 }
-COMPLETIONS: Final = ("", "resume", "reconfig", "exit", "restart")
+RESTART: Final = "restart"
+COMPLETIONS: Final = ("", "resume", "reconfig", "exit", RESTART)
 """The actions on completion of a drain; empty: none."""

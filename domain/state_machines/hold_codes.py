@@ -17,7 +17,7 @@ class ReasonCode(NamedTuple):
     name: str
     meaning: str
     subcode: str = ""  #: the meaning of the subcode, if there is one
-    advice: str = ""  #: what to do about a hold; {release}, {remove} and {edit} stand for commands
+    advice: str = ""  #: what to do about a hold; {release}, {remove} and {edit} are replaced by commands
 
 
 FIRST_VACATE_CODE: Final = 1000
@@ -78,7 +78,9 @@ EVICTION_REASONS: Final = {
     "vacate_command": StopReason(1010, 0, "Claim vacated by the administrator"),
     **dict.fromkeys(("user_vacate", "run_now"), StopReason(1022, 0, "Job vacated by schedd")),
     "preempt": StopReason(1011, 0, "PREEMPT expression evaluated to True"),
-    **dict.fromkeys(("drain_command", "defrag", "draining"), StopReason(1014, 0, "Startd was draining")),
+    **dict.fromkeys(
+        ("drain_command", "defrag", "slots_changed", "draining"), StopReason(1014, 0, "Startd was draining")
+    ),
     "device_failed": StopReason(1012, 0, "A device of the slot failed"),
     "shutdown": StopReason(1013, 0, "Startd was shutdown"),
     "pslot_preemption": StopReason(1019, 0, "Preempted for a Priority user"),

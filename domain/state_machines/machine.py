@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 from .claim import CLAIM, INITIAL_CLAIM_STATE
 from .dialects import dialect_named
 from .drain import DRAIN, INITIAL_DRAIN_STATE
+from .had import HAD, PRE
 from .job_rows import UNSUBMITTED
 from .match import INITIAL_MATCH_STATE, MATCH
 from .rows import TransitionRow, states
@@ -158,6 +159,11 @@ def drain_machine() -> StateMachine:
 
 
 @cache
+def had_machine() -> StateMachine:
+    return StateMachine(HAD, PRE, "had")
+
+
+@cache
 def letter_machine() -> StateMachine:
     """Return the machine of the lettered transitions, which are between states of slots, without activities."""
     return StateMachine(LETTERED, state(INITIAL_PAIR), "slot, by letter")
@@ -170,5 +176,6 @@ MACHINES: Final[Mapping[str, Callable[[str], StateMachine]]] = {
     "claim": lambda _: claim_machine(),
     "match": lambda _: match_machine(),
     "drain": lambda _: drain_machine(),
+    "had": lambda _: had_machine(),
 }
 """The functions that return a dialect's machine of each kind."""

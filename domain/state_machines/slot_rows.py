@@ -35,7 +35,7 @@ ManualPair = Literal[
 ]  # fmt: skip
 """The manual's 15 states/activities."""
 StateActivity = Literal[ManualPair, "Claimed/Cleaning", "Owner/Retiring", "Deleted"]
-"""All states/activities, including those of HTCondor 25."""
+"""All states/activities, including HTCondor 25's."""
 
 STATES: Final = get_args(State)
 STATE_ACTIVITIES: Final = get_args(ManualPair)

@@ -106,7 +106,7 @@ class Builder:
         return JobBatch(ad, columns, self.count)
 
     def _expand_commands(self, values: dict[str, str]) -> None:
-        """Expand each command for the first job; store all jobs' values of those that vary in ``varying_commands``."""
+        """Expand each command for the first job; store all jobs' values of varying commands in ``varying_commands``."""
         commands = {command for section in self.sections for command in section.commands}
         defined = {*self.macros.definitions, *self.open_variables[: len(self.items.variables)]}
         for command in sorted(commands & defined):
@@ -323,8 +323,8 @@ def known_commands() -> frozenset[str]:
 
 # The commands ``jobset`` and ``JOBSET.*``, which put a cluster into a job set.
 #
-# Source: the manual's page "Submit Description File Commands", jobset; HTCondor's ``ProcessJobsetAttributes``. Only a
-# schedd with USE_JOBSETS, which is false by default, stores the ads of job sets.
+# Source: the manual's page "Submit Description File Commands", jobset; HTCondor's ``ProcessJobsetAttributes``. Poolbook
+# stores no ads of job sets, only the number of each job's set (schedd/job_sets.py).
 
 JOBSET_PREFIX = "jobset."
 JOBSET_NAME = "JobSetName"

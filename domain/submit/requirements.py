@@ -87,8 +87,9 @@ def _added_clauses(job: SubmitJob, referenced: set[str], vanilla: bool) -> Itera
     if "cpus" not in referenced and cpus is not None and _may_exceed(cpus, 1):
         yield "(TARGET.Cpus >= RequestCpus)"
     yield from _resource_clauses(job, referenced)
-    if "hasencryptexecutedirectory" not in referenced and is_true(job.attribute("EncryptExecuteDirectory")):
-        yield "TARGET.HasEncryptExecuteDirectory"
+    if is_true(job.attribute("EncryptExecuteDirectory")):
+        rule = "no machine encrypts scratch directories; leave it out, or encrypt the files in the job's own script"
+        raise job.error("encrypt_execute_directory", rule)
     if vanilla:
         yield from _transfer_clauses(job, referenced)
     if any(job.attribute(name) is not None for name in _DEFERRAL_ATTRIBUTES):

@@ -82,7 +82,7 @@ def from_mapping(
     with _convert_errors():
         cluster = _ClusterBuilder(facts, files, {}, ())
         for name, value in description.items():
-            cluster.define(name, _value_text(name, value))
+            cluster.define(name, value_text(name, value))
         cluster.queue(_items_from_mappings(items, count), None)
         return cluster.result()
 
@@ -92,7 +92,7 @@ def _items_from_mappings(items: Sequence[Mapping[str, object]] | None, count: in
     if items is not None and not items:
         raise SubmitError("items is empty, so there is no job")
     try:
-        rows = tuple([_value_text(name, item[name]) for item in items or ()] for name in names)
+        rows = tuple([value_text(name, item[name]) for item in items or ()] for name in names)
     except KeyError as missing_name:
         raise SubmitError(f"an item has no value for {missing_name}, which the first item has") from None
     return QueueItems(count, names, rows, range(len(items)) if items else (0,))
@@ -108,7 +108,8 @@ def _convert_errors() -> Iterator[None]:
         raise SubmitError("a value of this description nests too deeply; simplify it") from None
 
 
-def _value_text(name: str, value: object) -> str:
+def value_text(name: str, value: object) -> str:
+    """Return the text of a command with this value. Raise `SubmitError` if it contains a line feed or NUL character."""
     text = ("true" if value else "false") if isinstance(value, bool) else str(value)
     if "\0" in text or "\n" in text:
         raise SubmitError(f"{name}: a value must not contain a line feed or NUL character")
@@ -282,7 +283,7 @@ def dry_run(submission: Submission, *, verbose: bool = False) -> Iterator[str]:
 def format_sent_ads(submission: Submission) -> Iterator[str]:
     """Yield, for each job, the text of ``condor_submit -dry-run`` and ``-dump``: the attributes sent to the schedd.
 
-    The cluster's attributes come before those of the first job; for the other jobs, only differences are sent. The
+    The cluster's attributes come before the first job's; for the other jobs, only differences are sent. The
     attributes are sorted by the length of their names.
     """
     cluster = submission.ad_of(0)

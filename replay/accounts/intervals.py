@@ -10,7 +10,7 @@ If no StartLog was imported, only the runs are known. A static slot then exists 
 startd starts without it, a dynamic slot during its runs. If the records of two runs on a slot overlap, the
 later run counts.
 
-The cores of a machine's slots add up to the machine's cores: a partitionable slot has only those that are left, and a
+The cores of a machine's slots add up to the machine's cores: a partitionable slot has only the remaining cores, and a
 dynamic slot whose cores were given to another one (preemption in a partitionable slot) has only those that the other
 one does not use.
 """
@@ -78,7 +78,7 @@ class SlotInterval(NamedTuple):
     user: str  #: the user of the claim (empty: no claim)
     group: str  #: the accounting group of the claim's job
     cause: str  #: for badput, why the run was lost: the name of a cause of ``replay/runs/run_end_causes.py``
-    cores: float  #: the slot's cores; of a partitionable slot, those that are left
+    cores: float  #: the slot's cores; of a partitionable slot, the remaining cores
 
 
 class _Claim(NamedTuple):

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from ...domain import events as e
-from ...domain.events import TOPICS
+from ...domain.events.base import TOPIC_OF
 from ...domain.names import JobId
 from ...domain.package_data import get_data, sections
 from ...domain.ports.log import EventStore
@@ -23,7 +23,6 @@ Row = tuple[object, ...]
 Rows = Callable[[EventStore, int, int], Iterator[Row]]
 """The rows of a log between two instants, in microseconds. An instant in a row is an int."""
 
-_TOPIC_OF: Final = {kind: topic for topic, kind in TOPICS.items()}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -65,7 +64,7 @@ def _cycles(log: EventStore, since: int, until: int) -> Iterator[Row]:
 def _events(log: EventStore, since: int, until: int) -> Iterator[Row]:
     for position, event in log.read():
         if since <= event.at < until:
-            kind, content = _TOPIC_OF[type(event)], _encode(event).decode()
+            kind, content = TOPIC_OF[type(event)], _encode(event).decode()
             yield position, event.at, event.stream, kind, event.cause, event.stimulus, content
 
 

@@ -19,7 +19,7 @@ from ...domain.state_machines.job_rows import UNSUBMITTED
 from ...domain.state_machines.slot_rows import INITIAL_PAIR, UNLETTERED
 from ..narration import defrag_words
 from ..narration.formatting import counted, excerpt, instant, interval, memory, shorten_text
-from ..narration.sentence_tables import tables
+from ..narration.sentence_tables import cause_words, tables
 
 LETTERS: dict[str, str] = {
     row.number: row.letter.strip(UNLETTERED) for dialect in DIALECTS.values() for row in dialect.slot_rows
@@ -246,7 +246,41 @@ def _holder_row(event: e.ClaimHolderSilent) -> Row:
 
 
 def _expired_row(event: e.MachineExpired) -> Row:
+    if event.gone:
+        return Row("expired", "its execution point is silent, and its ads are gone")
     return Row("expired", "its execution point is silent") if event.expired else Row("heard", "its execution point")
+
+
+def _had_row(event: e.HadTransitioned) -> Row:
+    heard = f", last heard at {instant(event.heard)} UTC" if event.heard else ""
+    manager = f": {event.manager}{heard}" if event.manager else ""
+    return Row(event.row, f"{cause_words(event.cause)}{manager}", event.source, event.target)
+
+
+def _manager_row(event: e.ManagerHeard) -> Row:
+    last = f"last heard at {instant(event.last)} UTC" if event.last else "not heard yet"
+    return Row("heard", f"again; {last}") if event.heard else Row("silent", last)
+
+
+def _conflict_row(event: e.SettingConflicted) -> Row:
+    where = f"no contact since {instant(event.since)} UTC; " if event.since else ""
+    theirs = f"there {event.value:g} at {instant(event.set_at)} UTC, by {event.user}"
+    own = f"here {event.own_value:g} at {instant(event.own_set_at)} UTC, by {event.own_user}"
+    return Row("conflict", f"{where}{event.name} of {event.submitter}: {own}; {theirs}; the later one is used")
+
+
+def _switch_row(event: e.DaemonsSwitched) -> Row:
+    where = " at all managers" if event.everywhere else ""
+    user = f"{event.user} at {event.manager}" if event.manager else event.user
+    return Row("on" if event.on else "off", f"{', '.join(event.daemons)}{where}, by {user}")
+
+
+def _withheld_row(event: e.SettingWithheld) -> Row:
+    return Row("withheld", f"{cause_words(event.cause)}: {event.topic} {shorten_text(event.change)}")
+
+
+def _absent_row(event: e.SlotAbsent) -> Row:
+    return Row("absent", f"its ad is kept until {instant(event.until)} UTC")
 
 
 def _quotas_row(event: e.QuotasAssigned) -> Row:
@@ -292,6 +326,11 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Row]]] = {
     # kind: (the field with the subject's name, or a fixed name), the function that formats the line
     e.QuotasAssigned: ("negotiator", _quotas_row),
     e.SubmitterSet: (".submitter", _submitter_row),
+    e.HadTransitioned: ("had", _had_row),
+    e.ManagerHeard: (".peer", _manager_row),
+    e.SettingConflicted: (".peer", _conflict_row),
+    e.SettingWithheld: (".peer", _withheld_row),
+    e.DaemonsSwitched: ("manager", _switch_row),
     e.SubmissionRefused: (".user", _rejection_row),
     e.RequestAnswered: (".user", _answer_row),
     e.EvaluationRecorded: ("evidence", _evaluation_row),
@@ -309,6 +348,7 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Row]]] = {
     e.ClaimFlagged: (".slot", _claim_flags_row),
     e.ClaimHolderSilent: (".slot", _holder_row),
     e.MachineExpired: (".machine", _expired_row),
+    e.SlotAbsent: (".slot", _absent_row),
     e.SourceGap: ("source", _gap_row),
     e.AdsKept: ("ads", _ads_row),
     e.TableWritten: (".kind", _table_row),

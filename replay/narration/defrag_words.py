@@ -15,7 +15,8 @@ STOPPED: Final = REJECTIONS["stopped"]  #: a reason why a poll chose no machines
 
 def poll_sentence(event: e.DefragPolled) -> str:
     """Describe the pool at a poll, and how many machines the poll might drain."""
-    pool = f"{event.draining} draining and {counted(event.whole, 'whole machine')}"
+    of_daemon = f"{event.daemon}: " if event.daemon else ""
+    pool = f"{of_daemon}{event.draining} draining and {counted(event.whole, 'whole machine')}"
     if event.stopped:
         return f"{pool}; none is drained: {STOPPED.get(event.stopped, event.stopped)}"
     return f"{pool}; {event.candidates} could be drained, {event.wanted} at most"

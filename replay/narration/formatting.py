@@ -69,7 +69,7 @@ def shorten_text(text: str, length: int = 100) -> str:
 
 
 def resources(cpu: int, resident: int) -> str:
-    """Format a job's CPU time (microseconds) and resident memory (KiB), without those that are 0."""
+    """Format a job's CPU time (microseconds) and resident memory (KiB), without zeros."""
     usage_parts = [f"CPU {interval(cpu)}"] if cpu else []
     return ", ".join([*usage_parts, *([f"memory {memory(resident)}"] if resident else [])])
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from functools import cache
+from itertools import islice
+from typing import Any
 
 from attrs import define, evolve, field, frozen
 
@@ -25,6 +27,7 @@ REQUEST_CAUSES = frozenset(
         "user_vacate",
         "drain_command",
         "defrag",
+        "slots_changed",
         "draining",
         "shutdown",
         "better_match",
@@ -49,7 +52,7 @@ def preemption_text(match: e.Match, job: str, holder: str = "") -> str:
 
 
 def rank_text(match: e.Match) -> str:
-    """Return the ranks for which the negotiator chose a slot, without those that are 0 or not numbers."""
+    """Return the ranks for which the negotiator chose a slot, without ranks that are 0 or not numbers."""
     ranks = {
         "Rank": match.rank,
         "NEGOTIATOR_PRE_JOB_RANK": match.pre,
@@ -171,6 +174,13 @@ class StimulusContext:
         elif isinstance(event, e.EvaluationRecorded):
             self.evidence.setdefault(event.stimulus, []).append(event)
             self.noted[position] = event
+
+    def forget_old(self, count: int) -> None:
+        """Keep only the last requests and evaluations, at least ``count`` of each."""
+        tables: tuple[dict[Any, Any], ...] = (self.requests, self.evidence, self.noted)
+        for table in tables:
+            for name in list(islice(table, count)) if len(table) > 2 * count else ():
+                del table[name]
 
     def decision_facts(
         self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobSignalled | e.JobExited | e.JobActivated

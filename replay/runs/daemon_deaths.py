@@ -164,7 +164,7 @@ class Deaths:
         return self._machine_names[daemon]
 
     def _deaths_on(self, daemon: str, machine: str, began: int, ended: int, read_records: Reader) -> Iterator[Death]:
-        """Yield a daemon's deaths on a machine within a time: those that its master logged, and restarts without such a
+        """Yield a daemon's deaths on a machine within a time: deaths in its master's log, and restarts without such a
         record."""
         death_reports = [report for report in self._reports(machine, daemon) if _status(report[1]) == "died"]
         known_deaths = [

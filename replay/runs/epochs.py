@@ -7,7 +7,8 @@ job_ad_instance_recording.cpp.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from attrs import define, field
 
@@ -21,6 +22,8 @@ _KEPT = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
 """The attributes changed at the exit that the shadow sets in its copy of the ad before it writes the epoch ad."""
 _LATER = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "RemoveReason")
 """The attributes of an ending job that only the queue's ad has; the shadow's copy lacks them."""
+_CONTEXT = ("QDate", "Owner", "ProjectName", "NumShadowStarts", "RemoteHost")
+"""The attributes of the job that the ad of a transfer contains."""
 
 
 @define
@@ -47,6 +50,9 @@ class _EpochCluster:
         return changes
 
 
+Builders = Mapping[type[e.Event], Callable[[_EpochCluster, Any], Iterator[e.Ad]]]
+
+
 def _is_about(event: e.Event, proc: int) -> bool:
     jobs = job_procs(event)
     return jobs is not None and any(first <= proc <= last for first, last in jobs[1])
@@ -57,11 +63,14 @@ def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
 
     :param events: a log from its beginning, or the streams of some of its clusters
     """
-    return (ad for _, ad in epochs_with_positions(events))
+    return (ad for _, ad in ads_with_positions(events, EPOCHS))
 
 
-def epochs_with_positions(events: Iterable[tuple[int, e.Event]]) -> Iterator[tuple[int, e.Ad]]:
-    """Yield the same ads, each with the position of the `JobExited` event."""
+def ads_with_positions(events: Iterable[tuple[int, e.Event]], builders: Builders) -> Iterator[tuple[int, e.Ad]]:
+    """Yield the ads that ``builders`` make of events, each with the position of its event.
+
+    :param events: a log from its beginning, or the stream of a cluster
+    """
     clusters: dict[int, _EpochCluster] = {}
     for position, event in events:
         if isinstance(event, e.ClusterSubmitted):
@@ -71,8 +80,8 @@ def epochs_with_positions(events: Iterable[tuple[int, e.Event]]) -> Iterator[tup
         epoch_cluster = None if jobs is None else clusters.get(jobs[0])
         if epoch_cluster is None or jobs is None:
             continue
-        if isinstance(event, e.JobExited):
-            yield position, _epoch(epoch_cluster, event)
+        for ad in builders[type(event)](epoch_cluster, event) if type(event) in builders else ():
+            yield position, ad
         if hasattr(event, "proc"):
             fold_job(epoch_cluster.changes(event.proc), epoch_cluster.base(event.proc), event)
             if isinstance(event, e.JobExited) and event.left:
@@ -87,7 +96,8 @@ def epochs_with_positions(events: Iterable[tuple[int, e.Event]]) -> Iterator[tup
                 fold_job(epoch_cluster.changes_by_proc[proc], epoch_cluster.base(proc), event)
 
 
-def _epoch(epoch_cluster: _EpochCluster, event: e.JobExited) -> e.Ad:
+def _epochs(epoch_cluster: _EpochCluster, event: Any) -> Iterator[e.Ad]:
+    """Yield the ad of a run that ended with the `JobExited` event."""
     ad_before = {**epoch_cluster.base(event.proc), **epoch_cluster.changes(event.proc)}
     end_time = seconds(event.ended or event.at)
     epoch_attributes = {
@@ -100,4 +110,39 @@ def _epoch(epoch_cluster: _EpochCluster, event: e.JobExited) -> e.Ad:
         **dict.fromkeys(_LATER, ""),
     }
     values = {name: event.changes[name] for name in _KEPT if name in event.changes}
-    return {name: text for name, text in {**ad_at_exit(ad_before, event), **values, **epoch_attributes}.items() if text}
+    yield {name: text for name, text in {**ad_at_exit(ad_before, event), **values, **epoch_attributes}.items() if text}
+
+
+def _startd_epochs(epoch_cluster: _EpochCluster, event: Any) -> Iterator[e.Ad]:
+    """Yield the ad of a run as a startd writes it to its history: without the attributes of the epoch history. The
+    starter calls each run completed, also if the job was evicted."""
+    for ad in _epochs(epoch_cluster, event):
+        completed = str(STATUS_NUMBERS["Completed"])
+        ended = {"CompletionDate": ad["EpochWriteDate"], "JobState": quoted("Exited"), "JobStatus": completed}
+        of_epochs = ("EpochAdType", "EpochWriteDate", "RunInstanceID")
+        yield {name: text for name, text in {**ad, **ended}.items() if name not in of_epochs}
+
+
+def _transfers(epoch_cluster: _EpochCluster, event: Any) -> Iterator[e.Ad]:
+    """Yield an ad for each protocol of the transfer that ended with the `JobTransferEnded` event. HTCondor writes one
+    for each file."""
+    job = {**epoch_cluster.base(event.proc), **epoch_cluster.changes(event.proc)}
+    began = job.get("TransferInStarted" if event.way == "input" else "TransferOutStarted", "")
+    kind, ended = quoted(event.way.upper()), seconds(event.ended or event.at)
+    ad = {
+        **{name: job[name] for name in _CONTEXT if name in job}, "ClusterId": str(event.cluster),
+        "ProcId": str(event.proc), "RunInstanceID": str(parse_int(job.get("NumShadowStarts", "1")) - 1),
+        "EpochAdType": kind, "TransferClass": kind, "EpochWriteDate": ended, "TransferEndTime": ended,
+        "TransferType": quoted("download" if event.way == "input" else "upload"),
+        "TransferSuccess": str(not event.failed).lower(), **({"TransferStartTime": began} if began else {}),
+    }  # fmt: skip
+    by_url = [(protocol, files, size) for protocol, _, files, size in event.urls]
+    for protocol, files, size in [("cedar", event.files, event.size), *by_url]:
+        if files or not by_url:
+            counts = {"TransferTries": str(files), "TransferTotalBytes": str(size), "TransferFileBytes": str(size)}
+            yield {**ad, "TransferProtocol": quoted(protocol), **counts}
+
+
+EPOCHS: Final[Builders] = {e.JobExited: _epochs}
+STARTD_EPOCHS: Final[Builders] = {e.JobExited: _startd_epochs}
+TRANSFERS: Final[Builders] = {e.JobTransferEnded: _transfers}

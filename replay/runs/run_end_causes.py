@@ -33,7 +33,7 @@ _TABLE: Final = (
     Cause("preempted", "another job was given the slot", ("better_match", "pslot_preemption")),
     Cause("preempt", "the machine's PREEMPT was true", ("preempt",), (1011,)),
     Cause("owner", "the machine's owner came back", ("is_owner",)),
-    Cause("drained", "the machine was drained", ("drain_command", "defrag", "draining"), (1014,)),
+    Cause("drained", "the machine was drained", ("drain_command", "defrag", "slots_changed", "draining"), (1014,)),
     Cause("shutdown", "the machine or its startd was shut down", ("shutdown", "machine_left"), (1013, 1016, 1037)),
     Cause("device", "a device of the slot failed", ("device_failed",)),
     Cause("vacated", "a user asked for the slot or job to be vacated", ("vacate_command", "user_vacate", "run_now"),

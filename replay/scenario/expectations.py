@@ -53,7 +53,7 @@ class Measure:
 @frozen
 class Condition:
     """A condition as written, and its expression. ``names``: the attributes that it reads of the slot (of the job, if
-    it is ``of_jobs``), and ``job_names``: those of the slot's job."""
+    it is ``of_jobs``), and ``job_names``: attributes of the slot's job."""
 
     text: str
     of_jobs: bool

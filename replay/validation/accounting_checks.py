@@ -17,6 +17,7 @@ from ...domain.negotiator.groups.quotas import oversubscribes, quotas_of
 from ...domain.negotiator.negotiator_settings import parse_settings
 from ...domain.negotiator.submitter_commands import SUBMITTER_VALUES, invalid_reason
 from ...domain.state.negotiators import invalid_negotiators, name_in_events, negotiator_names
+from ...domain.state.peers import MANAGER
 from ...domain.state.pool_settings import DOMAINS, complete_settings, configurable_kind, super_users
 from ..narration.formatting import instant
 from .judged_pool import JudgedPool, rule
@@ -104,14 +105,22 @@ def check_initial_factor(pool: JudgedPool, name: str, logged_factor: float, nego
         pool.report(name, "factor", f"its initial priority factor is recorded as {logged_factor}, but {text}")
 
 
-def _check_owner(pool: JudgedPool, subject: str, user: str) -> None:
-    if user not in super_users(pool.state.settings):
+_Setting = e.SubmitterSet | e.SubmittersReset | e.SubmitterDeleted
+
+
+def _check_owner(pool: JudgedPool, subject: str, user: str, event: _Setting) -> None:
+    if bool(event.set_at) is not bool(event.manager):
+        pool.report(subject, "value", "its time at another manager is recorded, but no manager, or the reverse")
+    if event.manager:  # the other manager's log is judged by its own settings
+        if (event.manager, event.set_at) not in pool.released:
+            pool.copies.setdefault(MANAGER, event)
+    elif user not in super_users(pool.state.settings):
         pool.report(subject, "granted", f"set by {user or 'an unknown user'}, who is not the pool's owner")
 
 
 @rule(e.SubmitterSet)
 def check_submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
-    _check_owner(pool, event.submitter, event.user)
+    _check_owner(pool, event.submitter, event.user, event)
     pool.check_negotiator(event.submitter, event.negotiator)
     pool.folds = None
     name, grant_name = event.submitter, SUBMITTER_VALUES.get(event.name)
@@ -125,6 +134,9 @@ def check_submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
         pool.report(name, "granted", f"its {event.name} is set for a time, but can only be set permanently")
         return
     is_canceled = 0 < event.until <= event.at
+    if event.manager:  # it may have had another lease there
+        pool.folds = event
+        return
     if is_canceled and not lease_end:
         pool.report(name, "granted", f"a temporary {event.name} is canceled, but it has none")
     elif lease_end and not is_canceled and event.until != lease_end:
@@ -139,7 +151,7 @@ def check_submitter_set(pool: JudgedPool, event: e.SubmitterSet) -> None:
 
 @rule(e.SubmittersReset)
 def check_submitters_reset(pool: JudgedPool, event: e.SubmittersReset) -> None:
-    _check_owner(pool, "accountant", event.user)
+    _check_owner(pool, "accountant", event.user, event)
     pool.check_negotiator("accountant", event.negotiator)
     if not event.submitters:
         pool.report("accountant", "reference", "the usage of an unknown submitter is reset")
@@ -153,8 +165,10 @@ def _initial_factor(pool: JudgedPool, event: e.SubmitterDeleted) -> float:
 
 @rule(e.SubmitterDeleted)
 def check_submitter_deleted(pool: JudgedPool, event: e.SubmitterDeleted) -> None:
-    _check_owner(pool, event.submitter, event.user)
+    _check_owner(pool, event.submitter, event.user, event)
     pool.check_negotiator(event.submitter, event.negotiator)
+    if event.manager:
+        return
     if str(AccountName(event.negotiator, event.submitter)) not in pool.state.submitters:
         pool.report(event.submitter, "reference", f"the pool has no submitter {event.submitter} to delete")
     elif event.factor and event.factor != (factor := _initial_factor(pool, event)):

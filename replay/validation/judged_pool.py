@@ -106,6 +106,7 @@ class JudgedPool:
         """By machine: the claims that its slots had when its drain began, by slot."""
         self.notified: set[str] = set()  #: the slots that an external negotiator matched
         self.benchmarking: set[str] = set()  #: the slots with benchmarks that have no result yet
+        self.defrag_daemon = ""  #: the daemon of the last poll
         self.to_drain: set[str] = set()  #: the machines that a poll chose, until their drains begin
         self.to_cancel: set[str] = set()  #: the machines whose drains a poll canceled, until these end
         self.charged: set[str] = set()  #: the activations whose badput a drain was charged
@@ -113,6 +114,8 @@ class JudgedPool:
         self.decision: list[e.Event] = []  #: the events of the current stimulus, without outbox entries
         self.copies: dict[str, e.Event] = {}
         """The peers whose outboxes the decision read, each with an event that shows it."""
+        self.released: set[tuple[str, int]] = set()
+        """The withheld changes that the decision may apply: the manager where each was made, and when."""
         self.to_send: dict[str, e.Sent] | None = None
         """The outbox entries that the decision still needs, by peer (None: not determined yet)."""
         self.ended_runs: dict[str, tuple[str, str, str]] = {}

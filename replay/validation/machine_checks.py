@@ -7,6 +7,7 @@ from math import isfinite
 from typing import Final
 
 from ...domain import events as e
+from ...domain.coverage.settings import DEFRAG
 from ...domain.defrag.choice import allowed_drains
 from ...domain.defrag.defrag_settings import DefragPolicy, policy_in_force
 from ...domain.defrag.poll import COMPLETION, dialect_rules, earlier_polls
@@ -18,6 +19,7 @@ from ...domain.startd.backfill_client import (
     client_settings,
     slot_awaits_client,
 )
+from ...domain.startd.shutdown import may_change_shutdown
 from ...domain.startd.startd_settings import SETTINGS
 from ...domain.state.peers import MANAGER
 from ...domain.state.records import BackfillClient, Machine, MachineDrain, Slot
@@ -201,7 +203,7 @@ def settle_machine(pool: JudgedPool, name: str) -> None:
 def check_shutdown(pool: JudgedPool, machine: Machine, event: e.ShutdownBegan) -> None:
     if event.how not in SHUTDOWNS:
         pool.report(machine.name, "value", f"{event.how!r} is not a shutdown mode: {', '.join(SHUTDOWNS)}")
-    elif machine.shutdown in SHUTDOWNS and SHUTDOWNS.index(event.how) <= SHUTDOWNS.index(machine.shutdown):
+    elif not may_change_shutdown(machine, event.how, event.restart):
         pool.report(machine.name, "shutdown", f"a {event.how} shutdown begins during a {machine.shutdown} one")
     pool.asked = event.cause
 
@@ -214,14 +216,15 @@ DRAINED, CANCELED = "defrag", "defrag_cancel"  #: the causes of the events of a 
 
 @rule(e.DefragPolled)
 def check_defrag_poll(pool: JudgedPool, event: e.DefragPolled) -> None:
-    policy = policy_in_force(pool.state.settings)
+    policy, defrag = policy_in_force(pool.state.settings, event.daemon), pool.state.defrag.of(event.daemon)
+    pool.defrag_daemon = event.daemon
     if policy is None:
-        pool.report(THING, "defrag", "it polls, but DEFRAG is not in the pool's DAEMON_LIST")
+        pool.report(THING, "defrag", f"it polls, but {event.daemon or DEFRAG} is not in the pool's DAEMON_LIST")
         pool.folds = None
         return
     _check_poll_time(pool, policy, event)
-    _check_sets(pool, "drain", pool.state.defrag.draining, event.began_draining, event.over_draining, event.draining)
-    _check_sets(pool, "be whole", pool.state.defrag.whole, event.became_whole, event.no_longer_whole, event.whole)
+    _check_sets(pool, "drain", defrag.draining, event.began_draining, event.over_draining, event.draining)
+    _check_sets(pool, "be whole", defrag.whole, event.became_whole, event.no_longer_whole, event.whole)
     _check_drain_count(pool, policy, event)
     _check_chosen_machines(pool, event)
     if not all(isfinite(value) and value >= 0 for value in event.costs.values()):
@@ -231,7 +234,7 @@ def check_defrag_poll(pool: JudgedPool, event: e.DefragPolled) -> None:
 
 
 def _check_poll_time(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
-    last_poll = pool.state.defrag.last_poll
+    last_poll = pool.state.defrag.of(event.daemon).last_poll
     if policy.interval <= 0:
         pool.report(THING, "defrag", f"it polls, but DEFRAG_INTERVAL is {policy.interval}")
     elif last_poll and event.at < last_poll + policy.interval * SECOND:
@@ -250,7 +253,7 @@ def _check_sets(
 def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPolled) -> None:
     if policy.interval <= 0:
         return
-    drains_before = earlier_polls(pool.state, event.at)
+    drains_before = earlier_polls(pool.state, event.at, event.daemon)
     number, stop_reason = allowed_drains(
         policy, drains_before, event.at // SECOND, event.draining, event.whole, dialect_rules(pool.state)
     )
@@ -264,7 +267,7 @@ def _check_drain_count(pool: JudgedPool, policy: DefragPolicy, event: e.DefragPo
 
 def _check_chosen_machines(pool: JudgedPool, event: e.DefragPolled) -> None:
     state = pool.state
-    whole = (state.defrag.whole - set(event.no_longer_whole)) | set(event.became_whole)
+    whole = (state.defrag.of(event.daemon).whole - set(event.no_longer_whole)) | set(event.became_whole)
     _check_distinct(pool, [choice.machine for choice in event.drains if not choice.refused], "drained")
     _check_distinct(pool, [choice.machine for choice in event.cancels], "canceled")
     choices: list[e.DefragDrain | e.DefragCancel] = [*event.drains, *event.cancels]
@@ -298,7 +301,7 @@ def check_drain_by_poll(pool: JudgedPool, event: e.DrainBegan) -> None:
     """Check that the defragmentation chose a drain, and that the drain has its settings."""
     if event.cause != DRAINED or MANAGER not in pool.state.roles:
         return
-    policy = policy_in_force(pool.state.settings)
+    policy = policy_in_force(pool.state.settings, pool.defrag_daemon)
     if event.machine not in pool.to_drain or policy is None:
         pool.report(event.machine, "defrag", "its drain names the defragmentation as its cause, but no poll chose it")
         return

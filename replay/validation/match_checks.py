@@ -11,10 +11,12 @@ from ...domain import events as e
 from ...domain.classad.tree import Literal
 from ...domain.concurrency_limits import LIMITS, Amount, format_amount, maximum_amount, requested_amounts
 from ...domain.decision.draft import job_id
-from ...domain.names import SlotName
+from ...domain.names import NEGOTIATOR, SlotName
+from ...domain.schedd.flocking import level_of
 from ...domain.state.caches import parse_cached
 from ...domain.state.peers import MANAGER
 from ...domain.state.records import PendingMatch, Slot
+from ...domain.state.state import Manager, acts_as
 from ...domain.state_machines import void_row
 from ...domain.state_machines.slot_rows import KILLING
 from .judged_pool import JudgedPool, has_own_times, job_of, known_slot, policy, rule, rule_of
@@ -26,7 +28,11 @@ from .transition_rules import REASONS
 def check_cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
     pool.cycle = True
     pool.check_negotiator("negotiator", event.negotiator)
+    if acts_as(pool.state, Manager) and (event.negotiator or NEGOTIATOR) in pool.state.had.off:
+        pool.report("negotiator", "source", f"{event.negotiator or NEGOTIATOR} holds a cycle, but is turned off")
     pool.matched_any = pool.matched_any or bool(event.matches)
+    if event.flocked and not level_of(pool.state, f"{MANAGER}/{event.flocked}"):
+        pool.report("negotiator", "peers", f"{event.flocked} made the matches, but is not in FLOCK_TO")
     matches: dict[tuple[str, str], e.Match] = {}
     taken_slots: set[str] = set()
     jobs = set()

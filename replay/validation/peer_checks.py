@@ -7,19 +7,23 @@ from typing import Any, Final, cast, get_args
 
 from ...domain import events as e
 from ...domain.decision.draft import Draft
-from ...domain.names import JobId, SlotName
+from ...domain.names import JOBS_PER_ACCESS_POINT, JobId, SlotName
 from ...domain.peers.outboxes import send_events
 from ...domain.ports.messages import MachineCommand
+from ...domain.state.had_state import REPLICATION
 from ...domain.state.peers import (
     ACCESS_POINT,
     EXECUTION_POINT,
-    JOBS_PER_ACCESS_POINT,
     MANAGER,
     ROLES,
+    Outbox,
+    outbox_of,
     peer_of_slot,
     role_of,
 )
+from ...domain.state.pool_settings import super_users
 from ...domain.state.records import Activation, Slot
+from ...domain.state_machines.machine import had_machine
 from .accounting_checks import check_initial_factor
 from .judged_pool import JudgedPool, job_of, known_slot, rule, rule_of
 from .run_checks import run_of
@@ -30,7 +34,8 @@ COMMANDS = ("vacate", "vacate_fast", "suspend", "continue", "release", "withdraw
 
 def _check_peer(pool: JudgedPool, event: e.PeerEvent) -> None:
     role, _, name = event.peer.partition("/")
-    if role not in ROLES or role in pool.state.roles or bool(name) is (role == MANAGER):
+    is_other_manager = role == MANAGER and (bool(name) or isinstance(event, e.Sent))  # all managers read one outbox
+    if not is_other_manager and (role not in ROLES or role in pool.state.roles or bool(name) is (role == MANAGER)):
         pool.report(event.stream, "peers", f"{event.peer} is not a role with a separate log")
 
 
@@ -74,8 +79,7 @@ def check_sent(pool: JudgedPool, event: e.Sent) -> None:
     if pool.to_send is None:
         pool.to_send = _send_again(pool)
     due = pool.to_send.pop(event.peer, None)
-    outbox = pool.state.peers.outboxes.get(event.peer)
-    last = 0 if outbox is None else len(outbox.positions)
+    last = pool.state.peers.outboxes.get(event.peer, Outbox()).version
     if event.version != last + 1:
         pool.report(event.stream, "peers", f"entry {event.version} follows entry {last}")
     if due is None or due.positions != event.positions:
@@ -110,6 +114,14 @@ def check_followed(pool: JudgedPool, event: e.Followed) -> None:
 @rule(e.PeerRejected)
 def check_peer_rejected(pool: JudgedPool, event: e.PeerRejected) -> None:
     _check_peer(pool, event)
+
+
+@rule(e.FlockingChanged)
+def check_flocking_changed(pool: JudgedPool, event: e.FlockingChanged) -> None:
+    if not 0 <= event.level <= len(event.managers):
+        pool.report(event.stream, "value", f"level {event.level} is not a number of {len(event.managers)} managers")
+    if role_of(event.peer) != ACCESS_POINT:
+        pool.report(event.stream, "peers", f"{event.peer} is not an access point")
 
 
 @rule(e.PeerCommanded)
@@ -150,17 +162,18 @@ def _owner(pool: JudgedPool, event: e.Event) -> str:
         number, followed = event.cluster // JOBS_PER_ACCESS_POINT, pool.state.peers.followed
         peers = (peer for peer, known in followed.items() if role_of(peer) == owner and known.number == number)
         return next(peers, owner)
-    return owner
+    return event.peer if isinstance(event, e.FlockingChanged) else owner
 
 
 def settle_copies(pool: JudgedPool) -> None:
     """Check at the end of a decision that it has read an outbox of each peer whose events it copied, or whose jobs it
     started."""
-    read = {event.peer for event in pool.decision if isinstance(event, e.Followed)}
+    read = {outbox_of(event.peer) for event in pool.decision if isinstance(event, e.Followed)}
     for peer, event in pool.copies.items():
         if peer not in read:
             pool.report(f"peer/{peer}", "peers", f"its {type(event).__name__} is recorded without reading its outbox")
     pool.copies.clear()
+    pool.released.clear()
 
 
 def _check_shown_slot(pool: JudgedPool, event: e.SlotCreated) -> None:
@@ -286,8 +299,16 @@ def check_machine_expired(pool: JudgedPool, event: e.MachineExpired) -> None:
     if machine is None:
         pool.report(event.machine, "reference", f"the pool has no machine {event.machine}")
         pool.folds = None
-    elif machine.expired is event.expired:
+    elif (machine.expired, machine.gone) == (event.expired, event.gone):
         pool.report(event.machine, "peers", "its execution point already is silent, or already answers")
+
+
+@rule(e.SlotAbsent)
+def check_slot_absent(pool: JudgedPool, event: e.SlotAbsent) -> None:
+    if event.slot in pool.state.slots and pool.state.slots[event.slot].machine != event.machine:
+        pool.report_slot(event.slot, "reference", f"it is not a slot of {event.machine}")
+    if event.until <= event.at:
+        pool.report_slot(event.slot, "value", "its absent ad is forgotten before the slot is absent")
 
 
 @rule_of(e.JobDisconnected, run_of)
@@ -304,3 +325,49 @@ def check_job_disconnected(pool: JudgedPool, run: Activation, event: e.JobDiscon
 def check_job_reconnected(pool: JudgedPool, run: Activation, event: e.JobReconnected) -> None:
     if run.key not in pool.state.disconnected:
         pool.report(event, "lease", "its execution point answers again, but was not silent")
+
+
+# Several managers
+
+
+@rule(e.HadTransitioned)
+def check_had_transition(pool: JudgedPool, event: e.HadTransitioned) -> None:
+    state = pool.state.had.state
+    if event.source != state:
+        pool.report("had", "source", f"a transition begins in {event.source}, but it is {state or 'off'}")
+    if not had_machine().allows(event.source, event.row, event.target):
+        pool.report("had", "row", f"{event.row} does not lead from {event.source} to {event.target}")
+
+
+@rule(e.ManagerHeard)
+def check_manager_heard(pool: JudgedPool, event: e.ManagerHeard) -> None:
+    if (event.peer in pool.state.had.silent) != event.heard:
+        pool.report(event.stream, "had", "it already is silent, or already is heard")
+    if event.last > event.at:
+        pool.report(event.stream, "value", "it was last heard in the future")
+
+
+@rule(e.SettingConflicted)
+def check_setting_conflicted(pool: JudgedPool, event: e.SettingConflicted) -> None:
+    values = pool.state.had.values.get(event.submitter, {})
+    if not any(each.at == event.own_set_at for each in values.values()):
+        pool.report(event.stream, "reference", f"{event.name} of {event.submitter} was not set here at that time")
+    if event.since > max(event.own_set_at, event.set_at):
+        pool.report(event.stream, "value", "both were set before the silence")
+
+
+@rule(e.SettingWithheld)
+def check_setting_withheld(pool: JudgedPool, event: e.SettingWithheld) -> None:
+    pool.copies.setdefault(MANAGER, event)
+    if pool.state.had.replicates(event.peer):
+        pool.report(event.stream, "had", "a change is withheld, but REPLICATION is on at both managers")
+
+
+@rule(e.DaemonsSwitched)
+def check_daemons_switched(pool: JudgedPool, event: e.DaemonsSwitched) -> None:
+    if event.manager:
+        pool.copies.setdefault(MANAGER, event)
+    elif event.user not in super_users(pool.state.settings):
+        pool.report("daemons", "granted", f"switched by {event.user or 'an unknown user'}, who is not the pool's owner")
+    if event.on and REPLICATION in event.daemons:
+        pool.released = {(change.peer, change.event().at) for change in pool.state.had.withheld}

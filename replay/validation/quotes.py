@@ -16,10 +16,11 @@ from attrs import define, field
 from msgspec.structs import replace
 
 from ...domain import events as e
+from ...domain.names import JOBS_PER_ACCESS_POINT
 from ...domain.peers.sent_forms import FORMS
 from ...domain.ports.log import EventStore
 from ...domain.ports.run_reports import decode_report, ends_run
-from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, JOBS_PER_ACCESS_POINT, MANAGER, role_of
+from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, role_of
 from ...domain.units import SECOND
 from ..audit_result import Audit, AuditFinding
 from .transition_rules import ALSO_WRITTEN, owner_of

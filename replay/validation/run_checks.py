@@ -66,6 +66,8 @@ def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
     if slot is not None:
         pool.touched_slots[event.slot] = None
         _check_slot_ready(pool, slot, cluster, event)
+    if event.flocked != (pool.state.peers.flocked.get(slot.machine, "") if slot is not None else ""):
+        pool.report((number, proc), "peers", f"{event.slot} is not in the pool of {event.flocked or 'this manager'}")
 
 
 def _is_deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:

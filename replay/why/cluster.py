@@ -101,7 +101,7 @@ def why_any_job(log: EventStore, cluster: int, proc: int, at: int | None, zone: 
     """Explain the state of a job in the pool's own log or an imported one."""
     if is_imported(log):
         return why_imported_job(log, cluster, proc, at, zone)
-    return why_job(job_events(log, cluster), cluster, proc, at, zone)
+    return why_job(job_events(log, cluster, proc), cluster, proc, at, zone, log.read)
 
 
 def outcomes(log: EventStore, cluster: int, at: int | None = None) -> Outcomes:

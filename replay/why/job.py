@@ -32,11 +32,17 @@ from .submissions import refusal
 
 
 def why_job(
-    events: Iterable[e.LoggedEvent], cluster: int, proc: int, at: int | None = None, zone: tzinfo = UTC
+    events: Iterable[e.LoggedEvent],
+    cluster: int,
+    proc: int,
+    at: int | None = None,
+    zone: tzinfo = UTC,
+    read_log: Callable[[], Iterable[e.LoggedEvent]] | None = None,
 ) -> Explanation:
     """Explain the state of a job as of the instant `at` (None: the log's end). Times in sentences are in `zone`.
 
-    :param events: the log's events, or those that ``job_events`` selects
+    :param events: the log's events, or the events that ``job_events`` selects
+    :param read_log: reads all events, which the next cycle depends on; None: they are `events`
     :raises UnknownThingError: the log has no such job
     """
     job = OwnJob(cluster, proc, zone)
@@ -54,7 +60,8 @@ def why_job(
         text = f"the log has no job {cluster}.{proc}{moment}: `poolbook q` and `poolbook history` list its jobs"
         raise UnknownThingError(text)
     if job.status == IDLE:
-        situation = _idle_situation(job, NextCycle(lambda: replayed_events))
+        read = (lambda: replayed_events) if read_log is None else read_log
+        situation = _idle_situation(job, NextCycle(lambda: events_until(read(), at)))
     else:
         situation = _SITUATIONS.get(job.status, _ended_situation)(job)
     cycles = [step for step in situation.steps if step.code == "refused"]
@@ -67,22 +74,21 @@ def why_job(
 
 class RejectionAnalysis(NamedTuple):
     """Why a job is not matched: the last rejection of its autocluster, with the instant; its last match (0: never); and
-    the pool's name. For an idle job also: the holders of the concurrency limits that it needs, the current reason as
-    text and as a cycle reports it, and, if an attribute is missing, why no slot can ever run it."""
+    the pool's name. For an idle job also: the holders of the concurrency limits that it needs, the current reason, and,
+    if an attribute is missing, why no slot can ever run it."""
 
     refusal: tuple[int, e.Unmatched] | None = None
     matched: int = 0
     pool: str = ""
     limits: Sequence[str] = ()
     now: str = ""
-    reason: e.Unmatched | None = None
     lacking: str = ""
 
 
 def analyze_rejection(
     events: Iterable[e.LoggedEvent], cluster: int, proc: int, next_cycle: NextCycle
 ) -> RejectionAnalysis:
-    """Return why a job is not matched. `events`: the log's events, or those that ``job_events`` selects."""
+    """Return why a job is not matched. `events`: the log's events, or the events that ``job_events`` selects."""
     job = OwnJob(cluster, proc, UTC)
     for position, event in events:
         job.fold_event(position, event)
@@ -97,7 +103,7 @@ def analyze_rejection(
     is_same_reason = reason is not None and is_same(last_rejection[2], reason)
     slot_misfit = _find_misfit(job, reason, next_cycle)
     lacking_text = misfit_text(slot_misfit) if slot_misfit is not None and lacks_attribute(slot_misfit) else ""
-    return RejectionAnalysis(refusal, job.matched_at, "", limits, "" if is_same_reason else now, reason, lacking_text)
+    return RejectionAnalysis(refusal, job.matched_at, "", limits, "" if is_same_reason else now, lacking_text)
 
 
 def _last_step(job: OwnJob) -> Sentence:
@@ -175,7 +181,10 @@ def _idle_situation(job: OwnJob, next_cycle: NextCycle) -> Situation:
         return Situation(
             "job_idle", [job.about_now("awaits_access_point", setting=start[0]), *earlier_steps], "see_requirements"
         )
-    refusal = job.refusals.current_rejection(job.name, job.ad, job.zone, next_cycle)
+    if stop := job.stopped_negotiation():
+        off = job.about_now("negotiator_off", user=stop.user, when=instant(stop.at, job.zone))
+        return Situation("job_idle", [off, *earlier_steps], "turn_on")
+    refusal = job.refusals.current_rejection(job.name, job.ad, job.zone, next_cycle, job.settings)
     if refusal is not None:
         return _rejected_situation(job, refusal, next_cycle, [*_retiring_slots(job, next_cycle), *earlier_steps])
     last_cycle = job.refusals.last
@@ -218,7 +227,8 @@ def _rejected_situation(
         short_text, full_text = short_misfit(slot_misfit), misfit_text(slot_misfit)
         step = job.about_now("waiting_reason", because=short_text, in_full="" if full_text == short_text else full_text)
     elif refused.is_over:
-        step = job.about_now("reason_changed", when=refused.cycle.facts["when"], then=refused.then, now=refused.now)
+        facts = {name: refused.cycle.facts[name] for name in ("when", "negotiator")}
+        step = job.about_now("reason_changed", **facts, then=refused.then, now=refused.now)
     else:
         step = job.about_now("waiting_reason", because=refused.now, in_full="")
     if job.poll is not None and slot_misfit is None and refused.reason is not None and fits_none(refused.reason):

@@ -10,9 +10,11 @@ import attrs
 
 from ...domain import events as e
 from ...domain.events.handlers import handlers_of
+from ...domain.fold.had_fold import note_switch
 from ...domain.schedd.job_processes import RERUN_ROWS
 from ...domain.state.job_ad import EXPIRATION, Changes, fold_job, unquoted
 from ...domain.state.job_procs import job_procs
+from ...domain.state.negotiators import negotiator_names, negotiator_shown
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
 from ..listing.event_lines import ending, transition
@@ -64,6 +66,7 @@ class OwnJob(JobLife):
         self.reasons: dict[str, str] = {}  #: by claimed slot: the reason for its last match
         self.holders: dict[str, str] = {}  #: by slot: the submitter of its claim
         self.mails: dict[int, e.MailDue] = {}  #: unsent mail about it, by the position of the event
+        self.off: dict[str, e.DaemonsSwitched] = {}  #: the negotiators and other parts that are turned off
         self.poll: e.DefragPolled | None = None  #: the defragmentation's last poll
         self.reservation: Sentence | None = None  #: the last sentence about claims that condor_now reserved for it
         self.causes: dict[int, Cause] = {}  #: why its runs were evicted, by the positions of their ends
@@ -83,6 +86,8 @@ class OwnJob(JobLife):
         self.refusals.fold_event(position, event)
         if isinstance(event, e.DefragPolled):
             self.poll = event
+        if isinstance(event, e.DaemonsSwitched):
+            note_switch(self.off, event)
         if isinstance(event, e.PoolFounded | e.PoolConfigured):
             self.settings |= event.settings
         if isinstance(event, e.CycleHeld):
@@ -93,6 +98,7 @@ class OwnJob(JobLife):
                     self._add_match(position, event, match)
                 elif self.run is not None and self.run.slot in match.preempts:
                     facts = {"other": match.job, "slot": match.slot, "from": self.run.slot}
+                    facts["negotiator"] = negotiator_shown(self.settings, event.negotiator)
                     who_text = preemption_text(match, f"job {match.job}")
                     self.step = self.narrate(position, event, "slot_taken", **facts, why=who_text[who_text.find(":") :])
             return
@@ -114,14 +120,20 @@ class OwnJob(JobLife):
         _READERS[type(event)](self, position, event)
         fold_job(self.changes, self.base, event)
 
+    def stopped_negotiation(self) -> e.DaemonsSwitched | None:
+        """Return the event that turned the last of the negotiators off, or None if one is on."""
+        switches = [self.off.get(name) for name in negotiator_names(self.settings)]
+        return None if None in switches else max(filter(None, switches), key=lambda event: event.at)
+
     def _add_match(self, position: int, event: e.CycleHeld, match: e.Match) -> None:
         self.match, self.matched_at = match.slot, event.at
         note = evidence_of(self.context.evidence.get(event.stimulus, []), self.ad)
         evidence = f"Its {full_evidence(note)}" if note else ""
         state_text = preemption_text(match, "this job", self.holders.get(match.slot, "")) or ", which was free"
         self.narrate(
-            position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence
-        )
+            position, event, "matched", slot=match.slot, who=state_text, ranks=rank_text(match), evidence=evidence,
+            negotiator=negotiator_shown(self.settings, event.negotiator),
+        )  # fmt: skip
 
     def slot_moved(self, position: int, event: e.SlotTransitioned) -> None:
         """Add a transition of the job's slot that the slot's policy or a request to end the claim caused."""

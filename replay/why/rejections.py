@@ -6,7 +6,7 @@ the same. So the reason for a job is the latest rejection of its autocluster, un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from copy import copy
 from datetime import tzinfo
 from functools import cached_property
@@ -24,6 +24,7 @@ from ...domain.names import JobId
 from ...domain.requests.autoclusters import ALWAYS_SIGNIFICANT
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
+from ...domain.state.negotiators import negotiator_shown
 from ...domain.state.proc_ads import Variants
 from ...domain.state.records import Claim, Slot
 from ...domain.state.state import State
@@ -102,6 +103,15 @@ class NextCycle:
         state = fold(self._read())
         state.rejections = {}  # otherwise the cycle would omit known reasons
         return state
+
+    @cached_property
+    def submissions(self) -> Rejections:
+        """The submissions and edits of all jobs, because a cycle can name any job of an autocluster."""
+        submissions = Rejections()
+        for position, event in self._read():
+            if isinstance(event, e.ClusterSubmitted | e.JobsEdited):
+                submissions.fold_event(position, event)
+        return submissions
 
     def limits(self, reason: e.Unmatched, position: int | None = None) -> list[str]:
         """Return the use and holders of each limit that was reached, at a position of the log (default: its end)."""
@@ -185,7 +195,9 @@ class Rejections:
             for reason in event.unmatched:
                 self._known[reason.job] = (position, event, reason)
 
-    def current_rejection(self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle) -> Rejection | None:
+    def current_rejection(
+        self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle, settings: Mapping[str, str]
+    ) -> Rejection | None:
         """Return the last rejection of the autocluster of a job with this ad, or None if there is none."""
         last_rejection = self.last_rejection(job, ad)
         if last_rejection is None:
@@ -195,6 +207,7 @@ class Rejections:
         is_about_limit = reason.reached and reason.limit in ("", CONCURRENCY)
         facts = {
             "when": instant(event.at, zone),
+            "negotiator": negotiator_shown(settings, event.negotiator),
             "counts": slot_counts(reason),
             "kind": CONCURRENCY if is_about_limit else reason.limit,
             "limit": limits_reached(reason),
@@ -216,7 +229,7 @@ class Rejections:
         cycle = None if last_rejection is None else next_cycle.repeat(last_rejection[1])
         if cycle is None or any(match.job == job for match in cycle.matches):
             return ROOM, None
-        refusals = evolve(self, known={})
+        refusals = evolve(next_cycle.submissions, known={})
         refusals.fold_event(0, cycle)
         refusal = refusals.last_rejection(job, ad)
         if refusal is None:
@@ -266,7 +279,7 @@ def _texts(ad: e.Ad, names: dict[str, str]) -> dict[str, str]:
 
 
 def _significant(ad: e.Ad) -> dict[str, str]:
-    """Return the job attributes on which a match depends: the standard ones, and those that Requirements reads."""
+    """Return the job attributes on which a match depends: the standard ones, and what Requirements reads."""
     names = [name.lower() for name in ALWAYS_SIGNIFICANT]
     names += [name.rpartition(".")[2].lower() for name in own_names_read(ad.get("Requirements", "true"))]
     return _texts(ad, dict.fromkeys(names, ""))

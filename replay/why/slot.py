@@ -8,7 +8,7 @@ later slots with the same names are different slots.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from itertools import groupby
@@ -25,7 +25,7 @@ from ..forensics.imported_log import PlaceNames, host_of
 from ..listing.event_lines import client_end, ending, transition
 from ..narration import defrag_words
 from ..narration.formatting import counted, instant, interval, shorten_text
-from ..narration.sentence_tables import CLAIM_FLAGS, REPORTS, row_code
+from ..narration.sentence_tables import CLAIM_FLAGS, EXPLAINS, REPORTS, row_code, step_name
 from ..narration.sentences import (
     Explanation,
     Sentence,
@@ -42,8 +42,10 @@ from ..runs.slot_records import SlotRecords
 from .match_runs import MatchesOfSlots, preempted_submitter
 from .unknown_thing import unknown_slot
 
-MOST, BEGINNING = 60, 6
-"""The maximum number of sentences in the life of an imported slot, and how many of them are from its beginning."""
+MOST, MOST_IMPORTED, BEGINNING = 500, 60, 6
+"""The maximum number of sentences in the life of a slot and of an imported slot, and how many of them are from its
+beginning."""
+_AHEAD = 10_000  #: events between an event and the answer to the request that caused it, at most
 REPORTED = "reported"  #: the cause of imported events
 _RELEASED = "RELEASE_CLAIM"  #: a startd's reason if the access point released the claim
 _ORPHANED = "orphaned"  #: the fact of a startd that ended because its master had died
@@ -54,14 +56,18 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
     """Explain the state of a slot as of the instant `at` (None: the log's end). The history begins with the match of
     its last claim, or with its creation. Times in sentences are in `zone`.
 
-    :param events: the log's events, or those that ``slot_events`` selects
+    :param events: the log's events, or the events that ``slot_events`` selects
     :raises UnknownThingError: the log has no such slot
     """
     life = SlotLife(name, zone)
-    replayed_events = list(events_until(events, at))
-    for position, event in replayed_events:
+    waiting: deque[e.LoggedEvent] = deque()
+    for position, event in events_until(events, at):
         life.context.add_event(position, event)
-    for position, event in replayed_events:
+        waiting.append((position, event))
+        if len(waiting) > _AHEAD:
+            life.fold_event(*waiting.popleft())
+            life.context.forget_old(_AHEAD)
+    for position, event in waiting:
         life.fold_event(position, event)
     if life.since is None:
         moment = "" if at is None else f" at {instant(at, zone)}"
@@ -86,23 +92,37 @@ def why_imported_slot(log: EventStore, name: str, at: int | None = None, zone: t
     for position, event in _in_causal_order([*records, *daemons]):
         life.fold_event(position, event)
     life.add_match(log)
-    if not life.chain:
+    if not life.steps:
         raise UnknownThingError(f"the log has no record of the state of slot {name}")
     return life.answer("see_records" if at is None else "see_life")
 
 
+_OF_ALL_SLOTS = (e.SlotCreated, e.SlotDestroyed, e.ReservationEnded)
+_CONTEXT = (e.RequestAnswered, e.EvaluationRecorded)
+
+
+def concerns_slot(event: e.Event, name: str) -> bool:
+    """Return True if ``why_slot`` may need an event for the slot with this name."""
+    if isinstance(event, _OF_ALL_SLOTS + _CONTEXT):
+        return True
+    return type(event) in _READERS and getattr(event, "slot", name) == name
+
+
 class SlotLife:
-    """A slot's state and history up to an event: ``chain`` has a sentence for each step."""
+    """A slot's state and history up to an event: ``steps`` has a sentence for each step since the last claim, by the
+    step's number. Of a long history it has the first steps, the last ones, and those between that may explain the
+    state, so the memory does not depend on the length of the log."""
 
     def __init__(self, name: str, zone: tzinfo, places: PlaceNames | None = None) -> None:
         self.name, self.zone, self.places = name, zone, places
         self.context = StimulusContext()
-        self.chain: list[Sentence] = []
+        self.steps: dict[int, Sentence] = {}
+        self.first = self.count = 0  #: the numbers of the first and of the next step
         self.since: Sentence | None = None  #: the last step
         self.pair = self.kind = ""
         self.holder = self.job = ""
         self.is_gone = False
-        self.begin = 0  #: the chain's index of the match or request for the next claim
+        self.begin = 0  #: the number of the match of, or request for, the next claim
         self.machine = ""
         self.parts: set[str] = set()
         self.reservation = ""  #: the job for which its claim is reserved
@@ -136,8 +156,25 @@ class SlotLife:
         place = self.places.name(event.stimulus) if self.places is not None else ""
         fact_texts = {name: text.rstrip(".") if place else text for name, text in facts.items()}
         places = (place,) if place else ()
-        self.chain.append(Sentence(event.at, position, code, fact_texts, event.cause, event.stimulus, places))
-        return self.chain[-1]
+        sentence = Sentence(event.at, position, code, fact_texts, event.cause, event.stimulus, places)
+        self.steps[self.count] = sentence
+        self.count += 1
+        if len(self.steps) > 3 * MOST:
+            self._forget_middle()
+        return sentence
+
+    def _forget_middle(self) -> None:
+        """Forget most steps that are neither among the first nor among the last."""
+        numbers = list(self.steps)
+        explaining = {step_name(self.steps[number].code): number for number in numbers[BEGINNING:-MOST]}
+        kept = {*numbers[:BEGINNING], *range(self.begin, self.begin + BEGINNING), *numbers[-MOST:]}
+        kept |= {number for name, number in explaining.items() if name in EXPLAINS}
+        self.steps = {number: step for number, step in self.steps.items() if number in kept}
+
+    def _begin_history(self, first: int) -> None:
+        """Let the history begin with the step of this number."""
+        self.first = self.begin = first
+        self.steps = {number: step for number, step in self.steps.items() if number >= first}
 
     def cause_text(self, event: e.Event) -> str:
         """Return the clause for an event's cause, or an empty string for imported events."""
@@ -146,11 +183,15 @@ class SlotLife:
     def on_cycle(self, position: int, event: e.CycleHeld) -> None:
         for match in event.matches:
             if match.slot == self.name:
-                self.begin = len(self.chain)
+                self.begin = self.count
                 preempted_text = preemption_text(match, "it", self.holder)
-                self.narrate(position, event, "slot_matched_with", job=match.job, who=preempted_text)
+                self.narrate(
+                    position, event, "slot_matched_with", job=match.job, who=preempted_text, negotiator=event.negotiator
+                )
             elif self.name in match.preempts:
-                self.narrate(position, event, "slot_resources_taken", job=match.job, slot=match.slot)
+                self.narrate(
+                    position, event, "slot_resources_taken", job=match.job, slot=match.slot, negotiator=event.negotiator
+                )
 
     def on_polled(self, position: int, event: e.DefragPolled) -> None:
         self.poll = position, event
@@ -170,7 +211,7 @@ class SlotLife:
 
     def on_born(self, position: int, event: e.SlotCreated) -> None:
         is_own_slot = event.kind == "dynamic" and event.cause != REPORTED
-        self.chain, self.begin = self.chain[self.begin :] if is_own_slot else [], 0
+        self._begin_history(self.begin if is_own_slot else self.count)
         self.machine, self.kind = event.machine, event.kind
         self.pair, self.is_gone, self._requested = INITIAL_PAIR, False, False
         self.holder = self.job = self.first_job = ""
@@ -191,9 +232,10 @@ class SlotLife:
             cause, reason_text = cause_of_move(event.reason), reason_meaning(event.reason)
             facts = {"evidence": f"its log: {event.reason.rstrip('.')}" if event.reason else ""}
             if target == "Claimed" != source:
-                self.chain, self.claimed, self.first_job = self.chain[self.begin :], event.at, ""
+                self._begin_history(self.begin)
+                self.claimed, self.first_job = event.at, ""
         elif source in _FREE and target not in _FREE and not self._is_matched():
-            self.begin = len(self.chain)  # an outside negotiator matched it
+            self.begin = self.count  # an outside negotiator matched it
         self.pair = event.target
         move_facts = {"job": f"job {self.job}" if self.job else "its job", "why": reason_text, "source": event.source}
         move_facts |= {"target": "no more" if event.target == DELETED else event.target, "row": transition(event.row)}
@@ -206,11 +248,11 @@ class SlotLife:
                 self.holder = self.job = ""
             if event.target in ("Claimed/Idle", "Claimed/Cleaning"):
                 self.job = ""
-            self.begin, self._requested = len(self.chain), False
+            self.begin, self._requested = self.count, False
 
     def _is_matched(self) -> bool:
         """Return True if the pool's own negotiator matched the slot since its last claim."""
-        return any(sentence.cause == "negotiated" for sentence in self.chain[self.begin :])
+        return any(step.cause == "negotiated" for number, step in self.steps.items() if number >= self.begin)
 
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
         values_text = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
@@ -228,13 +270,13 @@ class SlotLife:
             self.since = self.narrate(position, event, "slot_deleted", why=self.cause_text(event))
 
     def on_claimed(self, position: int, event: e.ClaimMade) -> None:
-        self.chain, self.begin = self.chain[self.begin :], 0
+        self._begin_history(self.begin)
         self.holder = event.submitter
         self.narrate(position, event, "claim_made", who=claimant(event))
 
     def on_waits(self, position: int, event: e.ClaimQueued) -> None:
         if event.holder:
-            self.begin = len(self.chain)
+            self.begin = self.count
         self.narrate(position, event, "claim_waits", who=claimant(event))
 
     def on_marked(self, position: int, event: e.ClaimFlagged) -> None:
@@ -302,7 +344,7 @@ class SlotLife:
     def on_reported(self, position: int, event: e.SlotReported) -> None:
         facts = event.facts
         if event.said in ("requested", "owner") and not self._requested:
-            self.begin, self._requested = len(self.chain), True
+            self.begin, self._requested = self.count, True
         if event.said == "released":
             last_given_back, self._given_back = self._given_back, (event.at // SECOND, facts.get("user", ""))
             if last_given_back == self._given_back:
@@ -347,14 +389,16 @@ class SlotLife:
         alike_text = "" if job == f"{event.cluster}.{event.proc}" else ", or one like it"
         facts = {"job": f"{event.cluster}.{event.proc}", "user": match.facts.get("user", ""), "like": alike_text}
         self.narrate(position, event, "log_slot_matched", preempted=preempted_submitter(match.facts), **facts)
-        self.chain.insert(0, self.chain.pop())
+        number, step = self.steps.popitem()
+        self.steps = {number: step, **self.steps}
 
     def answer(self, advice: str = "") -> Explanation:
         """Return the answer; `advice` replaces the advice for the slot's state and activity."""
-        since = self.since or self.chain[-1]
+        chain = list(self.steps.values())
+        since = self.since or chain[-1]
         head = self._head(since)
-        chosen = {step.stimulus for step in self.chain if step.code == "drain_chosen"}
-        steps = [step for step in self.chain if step.code not in ("row 36", "row 37") or step.stimulus not in chosen]
+        chosen = {step.stimulus for step in chain if step.code == "drain_chosen"}
+        steps = [step for step in chain if step.code not in ("row 36", "row 37") or step.stimulus not in chosen]
         steps = [since, *explaining_steps(steps, since)]
         if self.parts and not self.is_gone:
             parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
@@ -368,8 +412,7 @@ class SlotLife:
         advice_facts = {"slot": self.name, "machine": self.machine, "job": self.job}
         advice_facts |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
         sentences = advise(advice or ("see_status" if self.is_gone else advice_code), head, **advice_facts)
-        chain = [*self.chain, *self.last_change]
-        return answer(head, steps, sentences, self._shortened(chain) if self.places is not None else chain)
+        return answer(head, steps, sentences, self._shortened([*chain, *self.last_change]))
 
     def _head(self, since: Sentence) -> Sentence:
         is_over = self.is_gone or self.pair == DELETED
@@ -381,12 +424,14 @@ class SlotLife:
 
     def _shortened(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """Return the sentences in order of time, without the middle ones if they are too many."""
-        sentences = sorted(sentences, key=lambda sentence: sentence.at // SECOND)
-        if len(sentences) <= MOST:
-            return sentences
-        facts = {"count": f"{len(sentences) - MOST:,}", "slot": self.name}
-        omission = sentences[BEGINNING - MOST].restate("omitted", facts)
-        return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - MOST :]]
+        most = MOST
+        if self.places is not None:  # the records of an import are not in order of time
+            most, sentences = MOST_IMPORTED, sorted(sentences, key=lambda sentence: sentence.at // SECOND)
+        if len(sentences) <= most:
+            return list(sentences)
+        omitted = self.count - self.first - len(self.steps) + len(sentences) - most
+        omission = sentences[BEGINNING - most].restate("omitted", {"count": f"{omitted:,}", "slot": self.name})
+        return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - most :]]
 
     def _poll_sentences(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
         """Return a sentence about the defragmentation's last poll, unless it chose the slot's machine."""

@@ -40,6 +40,7 @@ def cite_sources(log: EventStore, answer: Explanation, others: Mapping[str, Even
     """
     own_name, reads = "", dict[str, _Read]()
     last_entries: dict[str, tuple[str, int]] = {}
+    cited = {sentence.stimulus for sentence in (*answer.lines, *answer.life)}
     for position, event in log.read():
         if isinstance(event, e.PoolFounded):
             if len(event.roles) != 1:
@@ -48,7 +49,8 @@ def cite_sources(log: EventStore, answer: Explanation, others: Mapping[str, Even
         elif isinstance(event, e.Followed):
             known_log, version = last_entries.get(event.peer, ("", 0))
             first = version + 1 if known_log == event.log else 1
-            reads[event.stimulus] = _Read(position, event.peer, event.log, first, event.version)
+            if event.stimulus in cited:
+                reads[event.stimulus] = _Read(position, event.peer, event.log, first, event.version)
             last_entries[event.peer] = event.log, event.version
     logs = {other.id: (name, other) for name, other in others.items()}
 

@@ -5,11 +5,18 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 from pyarrow import parquet
+
+from poolbook.adapters.adstash.stash import ads_of_events
+from poolbook.adapters.machine.host import host_name
+from poolbook.adapters.stores.opening import open_log
+from poolbook.domain.events import Event
+from poolbook.replay.runs.epochs import EPOCHS, ads_with_positions
 
 from ..pool.real import Folder
 from .test_documents import DATA
@@ -133,6 +140,67 @@ def test_a_limit_skips_no_job_of_an_event_that_ends_several(folder: Folder) -> N
     assert jobs == ["1.0", "1.1", "1.2", "2.0", "2.1", "2.2"]
 
 
+def documents_of(folder: Folder, *sources: str, interface: str = "jsonlines") -> list[dict[str, object]]:
+    folder.call("condor_adstash", "--standalone", *sources, "--interface", interface, "--json_dir", ".",
+                "--checkpoint_file", "check", "--se_index_name", "it")  # fmt: skip
+    return [json.loads(line) for line in (folder.path / "it.jsonl").read_text().splitlines()]
+
+
+def test_transfers_and_the_history_of_the_startd_are_documents(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    folder.write("in", "12345")
+    folder.write(
+        "job.sub",
+        "executable = /bin/sh\narguments = \"-c 'cat in > out'\"\ntransfer_input_files = in\n"
+        "transfer_executable = false\n"
+        "should_transfer_files = YES\nqueue\n",
+    )
+    with folder.served():
+        folder.call("submit", "job.sub")
+        wait_for_history(folder, 1)
+    transfers = documents_of(folder, "--schedd_transfer_epoch_history")
+    shown = ("TransferClass", "TransferType", "TransferProtocol", "TransferTotalBytes", "TransferSuccess", "ProcId")
+    assert [[each[name] for name in shown] for each in transfers] == [
+        ["INPUT", "download", "cedar", 5, True, 0], ["OUTPUT", "upload", "cedar", 5, True, 0],
+    ]  # fmt: skip
+    assert all(str(each["StartdSlot"]).startswith("slot1") and each["GlobalJobId"] for each in transfers)
+    assert documents_of(folder, "--schedd_transfer_epoch_history") == transfers
+    *_, epoch, of_startd = documents_of(folder, "--startd_history", "--schedd_job_epoch_history")
+    assert (epoch["EpochAdType"], epoch["Status"], epoch["ScheddName"]) == ("EPOCH", "Running", host_name())
+    assert (of_startd["JobState"], of_startd["Status"], of_startd["_id"]) == (
+        "Exited", "Completed", f"{epoch['_id']}#startd",
+    )  # fmt: skip
+    assert "EpochAdType" not in of_startd
+
+
+def test_a_run_reads_only_new_events_and_the_streams_of_their_clusters(folder: Folder) -> None:
+    url = str(folder.path / "pool.db")
+    with closing(open_log(url, create=False, read_only=True)) as log:
+        everything = list(ads_with_positions(log.read(), EPOCHS))
+        assert len(everything) == 3
+        reads: list[tuple[str, int]] = []
+
+        class CountedLog:
+            def read(self, after: int = 0) -> Iterator[tuple[int, Event]]:
+                reads.extend(("log", position) for position, _ in log.read(after))
+                return log.read(after)
+
+            def read_stream(self, stream: str) -> Iterator[tuple[int, Event]]:
+                reads.append((stream, 0))
+                return log.read_stream(stream)
+
+        for after in (0, *(position for position, _ in everything)):
+            for most in (1, 2, 10):
+                reads.clear()
+                ads, read_to = ads_of_events(CountedLog(), EPOCHS, after, most)  # type: ignore[arg-type]
+                found = [(position, ad.eval("ProcId")) for position, ad in ads]
+                expected = [(at, int(ad["ProcId"])) for at, ad in everything if at > after][:most]
+                assert found == expected
+                assert read_to == (expected[-1][0] if len(expected) == most else log.head.position)
+                assert min(position for kind, position in reads if kind == "log") == after + 1
+                assert {kind for kind, _ in reads} - {"log"} == ({"cluster/1"} if expected else set())
+
+
 def test_a_history_file_of_htcondor_is_converted(folder: Folder) -> None:
     import gzip
 
@@ -160,10 +228,11 @@ def test_a_served_pool_runs_adstash_if_daemon_list_names_it(folder: Folder, engi
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--startds", "a"], "--startds is not supported: a log has no history of a startd"),
+        (["--startds", "a"], "--startds is not supported: a log is one pool"),
         (
             ["--standalone", "--interface", "null"],
-            "choose what to read: --schedd_history or --schedd_job_epoch_history",
+            "choose what to read: --schedd_history or --schedd_job_epoch_history or --schedd_transfer_epoch_history or "
+            "--startd_history",
         ),
         (["--schedd_history", "--se_timeout", "x"], "--se_timeout must be a number, not x"),
         (["--schedd_history", "--se_host", "127.0.0.1:1"], "http://127.0.0.1:1 cannot be reached"),

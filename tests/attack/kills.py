@@ -70,10 +70,10 @@ def _check_runs(folder: Folder) -> None:
 def _running_jobs(folder: Folder) -> list[str]:
     """Return the process ids of the folder's jobs."""
     process_ids = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
+    for path in Path("/proc").glob("[0-9]*"):  # a longer pattern fails if a process ends meanwhile
         with suppress(OSError):
-            if f"{folder.path}/job.sh".encode() in path.read_bytes():
-                process_ids.append(path.parent.name)
+            if f"{folder.path}/job.sh".encode() in (path / "cmdline").read_bytes():
+                process_ids.append(path.name)
     return process_ids
 
 

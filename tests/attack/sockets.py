@@ -23,6 +23,7 @@ _KINDS = [
     "ReserveCluster",
     "Drain",
     "SetSubmitter",
+    "SwitchDaemons",
     "VacateSlot",
     "x",
 ]

@@ -5,7 +5,6 @@ runs of a real pool contain no contradiction; a changed number in them is detect
 from __future__ import annotations
 
 import gzip
-import os
 import re
 from collections.abc import Callable
 from functools import cache
@@ -21,7 +20,7 @@ from poolbook.domain.imported.record_sources import KINDS
 from poolbook.replay.forensics.audit.compared_facts import FACTS, LETTERS, Fact
 from poolbook.replay.forensics.audit.tolerances import ANY
 
-from ..sampling import some, thorough
+from ..sampling import soak_examples, some, thorough
 from ..together import together
 from .honest import FILES, Examination, File, examine_files, honest_file
 from .rules_page import RULES, fill
@@ -31,9 +30,6 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 TRACES = ROOT / "tests" / "data" / "traces"
 PAGE = (ROOT / "docs" / "import.md").read_text(encoding="utf-8")
 HONEST = [honest_file(kind, Truth()) for kind in FILES]
-
-
-SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
 
 
 def contradicted_facts(examined: Examination) -> list[tuple[str, str]]:
@@ -218,7 +214,7 @@ def test_honest_files_are_sound_whatever_they_lack(truth: Truth, data: st.DataOb
 
 
 @pytest.mark.soak
-@settings(max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=soak_examples(), deadline=None, suppress_health_check=list(HealthCheck))
 @given(stories(), st.data())
 def test_many_honest_files_are_sound(truth: Truth, data: st.DataObject) -> None:
     check_no_accusation(truth, data)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,6 +18,7 @@ from poolbook.domain.ports.log import EventStore
 from poolbook.replay.forensics.audit.examine import examine
 
 from ..importing.folders import TRACES, UTC, imported, write
+from ..sampling import soak_examples
 
 FOLDERS = ("01-plain", "07-drain", "12-submit-policy", "13-deferral-crontab")
 GROWING = (
@@ -95,13 +95,12 @@ def test_rubbish_anywhere_in_any_file_does_not_stop_the_audit(
     check_import_with_rubbish(folder, tmp_path_factory.mktemp("pool"), data)
 
 
-SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 200
 BUSY = sorted(path.name for path in TRACES.iterdir() if (path / "EventLog.gz").exists())
 
 
 @pytest.mark.soak
 @settings(  # to shrink an example takes minutes
-    max_examples=SOAK_EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
+    max_examples=soak_examples(200), deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.generate]
 )
 @given(
     folder=st.sampled_from(BUSY),

@@ -15,9 +15,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from poolbook.adapters.fabric.carrier import Carrier, LocalCarriers
+from poolbook.adapters.fabric.carrier import Carrier
 
 from ..children import child
+from ..fabric.local_carriers import LocalCarriers
 from ..fabric.pool import BrokerPool, receive, running_pool
 
 ROUND_TRIPS = 2000

@@ -26,8 +26,8 @@ from typing import Any
 ROOT = Path(__file__).parent.parent.parent
 sys.path.insert(0, str(ROOT / ".path"))
 
+from poolbook.adapters.gpus.devices import ProgressReport  # noqa: E402
 from poolbook.adapters.gpus.nvml import Nvml, load_nvml  # noqa: E402
-from poolbook.adapters.gpus.report import ProgressReport  # noqa: E402
 from poolbook.adapters.gpus.utilization import UsageMeter, print_utilization  # noqa: E402
 
 AIM_PERCENT = 0.5

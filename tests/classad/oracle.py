@@ -182,6 +182,16 @@ def old_ad(text: str) -> Answer:
     return ("ad", repr(ad), ad.printOld())
 
 
+def xml_ad(text: str) -> Answer:
+    """Return `("ad", new form)` of the first ad in an XML text."""
+    try:
+        # The last of several ads is not copied, so its times remain as they were written.
+        *_, ad = classad2.parseAds(text, classad2.ParserType.XML)
+    except ValueError:
+        return ("parse-error",)
+    return ("ad", repr(ad))
+
+
 # Poolbook --------------------------------------------------------------------------------------
 
 

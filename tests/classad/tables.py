@@ -1,6 +1,5 @@
 """Compare the results of a table for all of its slots with the scalar evaluation for each ad."""
 
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -31,9 +30,6 @@ from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.classad.tree import Literal
 
 from . import pools
-
-SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
-
 
 # A world in which time(), random() and a custom function have values.
 WORLD = Context(

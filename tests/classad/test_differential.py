@@ -4,7 +4,6 @@ Every property is tested twice: with some hundred fixed examples, and as a soak 
 POOLBOOK_SOAK_EXAMPLES (20000) of them for evaluation and a fifth of that for the others.
 """
 
-import os
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from ..sampling import soak_examples
 from . import oracle
 from .oracle import Answer
 from .strategies import Case, cases, old_texts, pairs, texts
-
-SOAK_EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
 
 NESTED_AD = re.compile(r"\[\s*('[^']*'|\w+)\s*=[^=?!]|\[\s*\]")
 
@@ -31,7 +29,7 @@ def fixed(examples: int) -> Callable[[Test], Any]:
 def soak(share: int = 1) -> Callable[[Test], Any]:
     """Use new examples in every run."""
     examples = settings(
-        max_examples=max(1, SOAK_EXAMPLES // share),
+        max_examples=soak_examples(share),
         deadline=None,
         suppress_health_check=[HealthCheck.too_slow],
     )

@@ -15,10 +15,10 @@ from poolbook.domain.classad import DEFAULT, ClassAd, Context
 from poolbook.domain.classad.table import SlotTable
 from poolbook.domain.classad.tree import Literal
 
+from ..sampling import soak_examples
 from . import pools
 from .pools import Pool, Step
 from .tables import (
-    SOAK_EXAMPLES,
     WORLD,
     check_all,
     check_clauses,
@@ -50,7 +50,7 @@ def fixed(examples: int) -> Callable[[Test], Any]:
 
 def soak(share: int = 4) -> Callable[[Test], Any]:
     """Use new examples in every run."""
-    examples = settings(max_examples=max(1, SOAK_EXAMPLES // share), deadline=None, suppress_health_check=SLOW)
+    examples = settings(max_examples=soak_examples(share), deadline=None, suppress_health_check=SLOW)
     return lambda test: pytest.mark.soak(examples(test))
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from poolbook.domain.config import ConfigError, Configuration, read
 
-EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 10 or 50
+from ..sampling import examples
+
+EXAMPLES = examples(50, 10)
 
 NAMES = st.sampled_from(
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 from poolbook.adapters.cli.documentation import table_of
@@ -27,10 +28,9 @@ PAGE = code.ROOT / "docs" / "coverage.md"
 FEATURES = code.ROOT / "docs" / "features.tsv"
 STATUSES = {
     "implemented": "works as documented",
-    "partly": "implemented in part; the note says what is missing",
-    "reported": "not implemented; Poolbook warns when you use it",
     "rejected": "not implemented; using it is an error",
-    "absent": "no such setting or command",
+    "scope": "not implemented, for the reason in [scope](scope.md)",
+    "planned": "not implemented yet: [scope](scope.md#planned)",
 }
 
 
@@ -46,6 +46,29 @@ class Feature(NamedTuple):
     feature: str
     status: str
     note: str
+
+
+def scope_rows() -> dict[str, str]:
+    """Return the row of docs/scope.md for each reason, and for each name, that is not implemented."""
+    text = Path(__file__).with_name("scope_rows.txt").read_text(encoding="utf-8")
+    parts = (section.partition("]\n") for section in re.split(r"^\[", text, flags=re.MULTILINE)[1:])
+    return {reason: row for row, _, reasons in parts for reason in reasons.split("\n") if reason}
+
+
+NOT_IMPLEMENTED = re.compile(r"(?:expanded; )?(?:partly|reported|absent|in no slot ad)\b")
+"""The beginning of a status that needs a row in docs/scope.md."""
+
+
+def with_scope(name: str, status: str) -> str:
+    """Return a status with the row of docs/scope.md that has the reason, if the name is not implemented."""
+    if NOT_IMPLEMENTED.match(status) is None:
+        return status
+    rows, about = scope_rows(), re.search(r"\((.*)\)$", status)
+    keys = (name, name.partition(" ")[0], about[1] if about else "")
+    row = next((rows[key] for key in keys if key in rows), "")
+    if status.startswith("reported at submission") and not row:
+        row = "Submit commands without effect"
+    return f"{status}; scope.md: {row}"
 
 
 def tool_of(name: str) -> Tool | None:
@@ -65,6 +88,11 @@ def names() -> list[Row]:
 def features() -> list[Feature]:
     """Return the features that the five documents describe, with their status."""
     return [Feature(*line.split("\t")) for line in FEATURES.read_text(encoding="utf-8").splitlines()[1:]]
+
+
+def tried_page(document: str) -> Path:
+    """Return the page that shows how the features of a document were tried."""
+    return PAGE.parent / "tried" / f"{document.lower().replace(' ', '-')}.md"
 
 
 # The status of a name
@@ -116,7 +144,7 @@ def of_attribute(name: str) -> str:
         return "in no slot ad; reported when START, requirements or rank uses it"
     if name in attributes("not acted on") or name in attributes("no effect"):
         return "reported at submission: stored in the job ad, no effect yet"
-    return "as in HTCondor" if code.has_word(name) else "absent: undefined"
+    return "as in HTCondor" if code.contains_name(name) else "absent: undefined"
 
 
 def of_tool(name: str) -> str:
@@ -189,7 +217,13 @@ def _features() -> Iterator[str]:
         ("status", "features", "meaning"),
         [(status, str(counts[status]), meaning) for status, meaning in STATUSES.items()],
     )
-    yield "These features are not fully implemented:\n"
+    pages = {feature.document: tried_page(feature.document) for feature in all_features}
+    links = [f"[{document}]({path.relative_to(PAGE.parent)})" for document, path in pages.items() if path.exists()]
+    yield f"These pages show how each implemented feature was tried, with commands and output: {', '.join(links)}.\n"
+    yield (
+        'These features are not fully implemented. After "scope.md:", a note names the row of [scope](scope.md) with '
+        "the reason:\n"
+    )
     yield from _table(
         ("document", "section", "feature", "status", "note"),
         [
@@ -204,7 +238,7 @@ def _names() -> Iterator[str]:
     for kind, (title, status_of) in KINDS.items():
         kind_names = [row.name for row in names() if row.kind == kind]
         yield f"## {title}\n"
-        yield from _table(("name", "status"), [(f"`{name}`", status_of(name)) for name in kind_names])
+        yield from _table(("name", "status"), [(f"`{name}`", with_scope(name, status_of(name))) for name in kind_names])
 
 
 def _code_list(names: list[str]) -> str:
@@ -224,8 +258,8 @@ def _all_settings() -> Iterator[str]:
     )
     yield "These settings are not implemented, by subject. Poolbook reports each of them that you set:\n"
     yield from _table(
-        ("subject", "settings"),
-        [(about, _code_list(names)) for about, names in by_subject.items() if names],
+        ("subject", "row of scope.md", "settings"),
+        [(about, scope_rows()[about], _code_list(names)) for about, names in by_subject.items() if names],
     )
 
 

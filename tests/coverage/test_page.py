@@ -9,11 +9,12 @@ from poolbook.adapters.cli.main import command_named
 from poolbook.adapters.condor_tools.options import UsageError, find_option
 from poolbook.domain.config import is_known, is_supported
 from poolbook.domain.coverage.attributes import attributes
+from poolbook.domain.coverage.settings import UNKNOWN_EFFECT, sections_of
 from poolbook.domain.submit.build import known_commands
 from poolbook.domain.submit.unsupported_commands import COMMANDS_OF
 
 from ..together import together
-from .page import KINDS, PAGE, STATUSES, features, names, page
+from .page import KINDS, NOT_IMPLEMENTED, PAGE, STATUSES, features, names, page, scope_rows, with_scope
 
 
 def test_the_page_matches_the_tables() -> None:
@@ -32,6 +33,35 @@ def test_every_kind_of_name_is_on_the_page() -> None:
 
 def test_every_feature_has_a_known_status() -> None:
     assert {feature.status for feature in features()} <= set(STATUSES)
+
+
+SECTIONS = (PAGE.parent / "scope.md").read_text(encoding="utf-8").partition("\n## Planned\n")[::2]
+
+
+def explained(section: str) -> set[str]:
+    """Return the names of the rows of a section of docs/scope.md."""
+    return {line.split(" | ")[0].removeprefix("| ") for line in section.splitlines() if line.startswith("| ")}
+
+
+def test_an_unplanned_or_planned_feature_is_explained_on_the_page_scope() -> None:
+    for status, section in zip(("scope", "planned"), SECTIONS, strict=True):
+        notes = [re.search("scope.md: ([^;]+)", feature.note) for feature in features() if feature.status == status]
+        assert notes and None not in notes
+        assert {note[1] for note in notes if note} <= explained(section)
+
+
+def test_a_name_that_is_not_implemented_names_its_row_of_the_page_scope() -> None:
+    statuses = [(row.name, with_scope(row.name, KINDS[row.kind][1](row.name))) for row in names()]
+    missing = [(name, status) for name, status in statuses if NOT_IMPLEMENTED.match(status)]
+    all_rows = explained("".join(SECTIONS))
+    assert len(missing) > 50
+    assert [each for each in missing if each[1].rpartition("; scope.md: ")[2] not in all_rows] == []
+
+
+def test_every_reason_of_the_table_is_used_and_has_a_row_of_the_page_scope() -> None:
+    reasons = {about for about, _ in sections_of("subject")} | {UNKNOWN_EFFECT}
+    assert reasons <= set(scope_rows()) <= reasons | {row.name for row in names()}
+    assert set(scope_rows().values()) <= explained("".join(SECTIONS))
 
 
 def _settings(text: str) -> list[str]:
@@ -71,7 +101,7 @@ def test_an_implemented_feature_uses_only_implemented_names() -> None:
 
 
 def test_an_unimplemented_feature_uses_an_unimplemented_name() -> None:
-    texts = [feature.feature for feature in features() if feature.status in ("reported", "rejected", "absent")]
+    texts = [feature.feature for feature in features() if feature.status in ("scope", "rejected")]
     without_effect = {command for name in WITHOUT_EFFECT for command in COMMANDS_OF[name]}
     with_settings = [text for text in texts if _settings(text)]
     with_commands = [text for text in texts if _commands(text)]

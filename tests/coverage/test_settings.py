@@ -10,7 +10,7 @@ import pytest
 
 from poolbook import ConfigError, ConfigWarning, Pool, Refusal
 from poolbook.adapters.cli.main import main
-from poolbook.adapters.machine.cron import cron_jobs
+from poolbook.adapters.machine.cron_settings import BENCHMARKS, cron_list
 from poolbook.adapters.machine.sensors import Sensors
 from poolbook.adapters.runtime.configuration import load
 from poolbook.domain.config import Configuration, is_known, is_supported, read
@@ -70,7 +70,8 @@ def test_every_setting_that_the_code_reads_is_listed_as_implemented(read_names: 
     configuration = read(EVERYTHING)
     provisioning.machine_offer("1", "node1", configuration, EQUIPMENT)
     configured_settings(configuration)
-    cron_jobs(configuration)
+    cron_list(configuration)
+    cron_list(configuration, BENCHMARKS)
     Sensors.from_configuration(configuration).close()
     rejected = {"SLOT_TYPE_0", "NUM_SLOTS_TYPE_0"}
     custom = {"Cogs", "date"}
@@ -124,15 +125,19 @@ def test_every_default_is_known_and_most_unsupported_settings_have_a_subject() -
     [
         ("SCHEDD_ROUND_ATTR_ImageSize = 5%", "has no effect: Poolbook does not implement this"),
         (
-            "DAEMON_LIST = MASTER, HAD\nHAD_LIST = a",
-            "DAEMON_LIST, HAD_LIST have no effect: Poolbook does not",
+            "DAEMON_LIST = MASTER, TRANSFERER\nHA_LOCK_URL = a",
+            "DAEMON_LIST, HA_LOCK_URL have no effect: Poolbook does not",
         ),
         (
             "DAEMON_LIST = MASTER, SCHEDD, DEFRAG",
             "DAEMON_LIST has no effect: Poolbook does not implement this",
         ),
         ("DEFRAG_STATE_FILE = /tmp/x", "DEFRAG_STATE_FILE has no effect"),
-        ("STARTD.STARTD_DEBUG = D_LOAD", "STARTD.STARTD_DEBUG has no effect"),
+        (
+            "STATE_FILE = /tmp/x\nREPLICATION_INTERVAL = 7\nHAD2.REPLICATION_SOCKET_NAME = r2",
+            "STATE_FILE, REPLICATION_INTERVAL, HAD2.REPLICATION_SOCKET_NAME have no effect",
+        ),
+        ("STARTD.STARTD_LOCK = lock", "STARTD.STARTD_LOCK has no effect"),
         ("SLOT1_CPU_AFFINITY = 1", "SLOT1_CPU_AFFINITY has no effect"),
         (
             "START_VANILLA_UNIVERSE = 3",
@@ -226,8 +231,8 @@ def test_pool_open_rejects_a_setting_that_it_does_not_enforce() -> None:
 
 
 def test_pool_open_warns_about_an_unsupported_setting() -> None:
-    with pytest.warns(ConfigWarning, match="HAD_LIST has no effect"):
-        Pool.open("memory:", config="HAD_LIST = a").close()
+    with pytest.warns(ConfigWarning, match="HA_LOCK_URL has no effect"):
+        Pool.open("memory:", config="HA_LOCK_URL = a").close()
 
 
 def test_set_rejects_a_setting_that_the_pool_does_not_enforce(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -250,8 +255,8 @@ def test_the_config_command_warns_about_an_unsupported_setting(
 
 
 def test_settings_in_the_environment_are_read_like_those_in_a_file() -> None:
-    configuration = load(text="", environment={"_CONDOR_HAD_LIST": "a:1"})
-    assert [setting.name for setting in configuration.unsupported_settings()] == ["HAD_LIST"]
+    configuration = load(text="", environment={"_CONDOR_HA_LOCK_URL": "a:1"})
+    assert [setting.name for setting in configuration.unsupported_settings()] == ["HA_LOCK_URL"]
 
 
 def test_settings_in_the_environment_apply_without_a_file(
@@ -271,16 +276,16 @@ def test_submit_without_a_server_warns_about_an_unsupported_setting(
 ) -> None:
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     if source == "a file":
-        (folder / "poolbook.conf").write_text("HAD_LIST = a:1\n")
+        (folder / "poolbook.conf").write_text("HA_LOCK_URL = a:1\n")
     else:
-        monkeypatch.setenv("_CONDOR_HAD_LIST", "a:1")
+        monkeypatch.setenv("_CONDOR_HA_LOCK_URL", "a:1")
     assert main(["submit", "job.sub"]) == 0
-    assert capsys.readouterr().err.count("HAD_LIST has no effect: Poolbook does not implement this") == 1
+    assert capsys.readouterr().err.count("HA_LOCK_URL has no effect: Poolbook does not implement this") == 1
 
 
 def test_submit_to_a_server_does_not_warn_about_an_unsupported_setting(tmp_path: Path) -> None:
     folder = Folder(tmp_path)
     folder.write("job.sub", "executable = /bin/true\nqueue\n")
-    folder.write("poolbook.conf", "HAD_LIST = a:1\n")
+    folder.write("poolbook.conf", "HA_LOCK_URL = a:1\n")
     with folder.served():
-        assert "HAD_LIST" not in folder.call("submit", "job.sub")
+        assert "HA_LOCK_URL" not in folder.call("submit", "job.sub")

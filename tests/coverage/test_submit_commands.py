@@ -33,6 +33,9 @@ WITHOUT_READER = {
     "ScheddInterval", "StreamIn", "TransferErr", "TransferExecutable", "TransferIn", "TransferInputSizeMB",
     "TransferOut", "WantFTOnCheckpoint", "WantTransferPluginMethods", "JobMaxRetries", "OnExitHoldReason",
     "OnExitHoldSubCode",
+    # TLS encrypts all files that are transferred between machines; a true EncryptExecuteDirectory is rejected.
+    "DontEncryptInputFiles", "DontEncryptOutputFiles", "EncryptExecuteDirectory", "EncryptInputFiles",
+    "EncryptOutputFiles",
     "MaxRequestMemory", "NextRequestMemory", "RetryRequestDisk", "RetryRequestMemory", "TransformBody_RequestDisk",
     "TransformBody_RequestMemory",
 }  # fmt: skip
@@ -71,13 +74,12 @@ def test_every_command_in_the_manual_is_implemented_rejected_or_reported(command
 @together(
     ("lines", "message"),
     [
-        ("skip_if_dataflow = true", "skip_if_dataflow is kept in the ad and not acted on yet"),
+        ("manifest = true", "manifest is kept in the ad and not acted on yet"),
         (
-            "skip_if_dataflow = true\nnoop_job = true",
-            "noop_job and skip_if_dataflow are kept in the ad and not acted on yet",
+            "manifest = true\nwant_job_networking = true",
+            "manifest and want_job_networking are kept in the ad and not acted on yet",
         ),
-        ("+SkipIfDataflow = true", "+SkipIfDataflow is kept in the ad"),
-        ("should_transfer_files = YES\nencrypt_input_files = a", "no slot has HasPerFileEncryption yet"),
+        ("+ManifestDesired = true", "+ManifestDesired is kept in the ad"),
         ("ec2_ami_id = a\nuse_scitokens = true", "use_scitokens has no effect yet"),
         ("aws_region = a\nskip_filechecks = true", "aws_region and skip_filechecks have no effect yet"),
         ("requirements = HasVM && HasJava", "requirements reads HasJava and HasVM, which no slot has"),
@@ -100,7 +102,7 @@ def test_every_command_in_the_manual_is_implemented_rejected_or_reported(command
             "Rank is an error for every job: ifThenElse takes 3 arguments, but ifThenElse(x,true) has 2",
         ),
         ("+Steps = quantize(5)", "Steps is an error for every job: quantize takes 2 arguments, but quantize(5) has 1"),
-        ("priority = 3\nqueue skip_if_dataflow in (true)", "skip_if_dataflow is kept in the ad"),
+        ("priority = 3\nqueue manifest in (true)", "manifest is kept in the ad"),
     ],
 )
 def test_an_unsupported_command_causes_one_warning(lines: str, message: str) -> None:
@@ -120,6 +122,8 @@ def test_an_unsupported_command_causes_one_warning(lines: str, message: str) -> 
         "notification = never",
         "should_transfer_files = IF_NEEDED",
         "should_transfer_files = YES",
+        "should_transfer_files = YES\nencrypt_input_files = a\ndont_encrypt_output_files = b",
+        "encrypt_execute_directory = false",
         "transfer_input_files = a, b",
         "transfer_output_files = a, b",
         "stream_output = true",
@@ -157,14 +161,14 @@ def test_one_warning_names_all_unsupported_commands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lines = "executable = /bin/true\nnoop_job = true\nskip_if_dataflow = true\nkeep_claim_idle = 5\nqueue\n"
+    lines = "executable = /bin/true\nmanifest = true\nwant_job_networking = true\nmatch_list_length = 5\nqueue\n"
     Path("job.sub").write_text(lines)
     for command in (["submit", "job.sub"], ["run", "job.sub"]):
         assert main(command) == 0
-        (line,) = [line for line in capsys.readouterr().err.splitlines() if "noop_job" in line]
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if "manifest" in line]
         assert line == (
-            "WARNING: noop_job and skip_if_dataflow are kept in the ad and not acted on yet; "
-            "keep_claim_idle has no effect yet"
+            "WARNING: manifest and want_job_networking are kept in the ad and not acted on yet; "
+            "match_list_length has no effect yet"
         )
 
 

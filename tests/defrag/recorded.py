@@ -18,8 +18,9 @@ from poolbook.domain.defrag.drain_candidates import CandidateSlot, PolicyConditi
 from poolbook.domain.state_machines import HTCONDOR_25
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "recordings"
+ALL_FOLDERS = sorted(path.parent for path in DATA.glob("defrag-*/DefragLog.gz"))
 FOLDERS = sorted(path.parent for path in DATA.glob("defrag-*/polls.txt.gz"))
-_WHEN = re.compile(r"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d)\.\d+ (.*)")
+_WHEN = re.compile(r"(\d\d/\d\d/\d\d \d\d:\d\d:\d\d)(?:\.\d+)? (.*)")
 
 
 @define
@@ -68,13 +69,15 @@ def logged_polls(folder: Path) -> list[LoggedPoll]:
     """Return the polls in the daemon's log."""
     polls: list[LoggedPoll] = []
     listed: set[str] | None = None
-    for line in _text(folder / "DefragLog.gz").splitlines():
+    text = _text(folder / "DefragLog.gz")
+    first_words = "Evaluating" if "Evaluating" in text else "There are currently"  # the first is a verbose line
+    for line in text.splitlines():
         match = _WHEN.match(line)
         if match is None:
             continue
         at = int(datetime.strptime(match[1], "%m/%d/%y %H:%M:%S").replace(tzinfo=UTC).timestamp())
         message = match[2]
-        if message.startswith("Evaluating"):
+        if message.startswith(first_words):
             polls.append(LoggedPoll(at))
         if not polls:
             continue

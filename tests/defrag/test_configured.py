@@ -26,7 +26,7 @@ def policy(text: str) -> DefragPolicy:
     return policy
 
 
-@together("text", ["", "DEFRAG_INTERVAL = 60", "DAEMON_LIST = MASTER, STARTD", "DAEMON_LIST = MASTER, DEFRAG2"])
+@together("text", ["", "DEFRAG_INTERVAL = 60", "DAEMON_LIST = MASTER, STARTD"])
 def test_a_pool_defragments_only_with_defrag_in_its_daemon_list(text: str) -> None:
     assert pool_settings(text) == {}
     assert policy_in_force({}) is None

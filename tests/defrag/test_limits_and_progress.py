@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from typing import Any
 
@@ -22,6 +21,7 @@ from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.validation import examine
 
 from ..domain.test_invariants import Flaky, bounds
+from ..sampling import soak_examples
 from .pools import REASON, DefragPool
 
 SECOND, HOUR, DAY = 1_000_000, 3600, 86400
@@ -147,8 +147,7 @@ def test_drains_never_exceed_the_configured_limits() -> None:
 
 @pytest.mark.soak
 def test_drains_never_exceed_the_configured_limits_in_many_examples() -> None:
-    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 20
-    run_state_machine_as_test(DefragMachine, settings=bounds(examples, 40))
+    run_state_machine_as_test(DefragMachine, settings=bounds(soak_examples(20), 40))
 
 
 @settings(max_examples=4, deadline=None)

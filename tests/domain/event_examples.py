@@ -118,7 +118,15 @@ EXAMPLES: list[e.Event] = [
     e.ClaimHolderSilent(AT, "lease_over", "x", "slot1@h", "c", AT),
     e.MatchVoided(AT, "match_void", "x", "slot1@h", "1.0"),
     e.MatchTaken(AT, "claimed", "x", "slot1@h", "1000000001.0"),
-    e.MachineExpired(AT, "unheard", "x", "h", True),
+    e.MachineExpired(AT, "unheard", "x", "h", True, True),
+    e.SlotAbsent(AT, "unheard", "x", "slot1@h", "h", {"Name": '"slot1@h"'}, AT + 90_000_000),
+    e.HadTransitioned(AT, "no_active_manager", "had-3", "elect", "PASSIVE_STATE", "ELECTION_STATE", "cm1", AT - 3),
+    e.ManagerHeard(AT, "manager_silent", "had-4", "manager/cm2", False, AT - 9),
+    e.SettingConflicted(
+        AT, "conflicted", "x", "manager/cm2", "alice@h", "factor", 7.0, "root", AT - 3, 5.0, "root", AT - 5, AT - 9
+    ),
+    e.SettingWithheld(AT, "withheld", "x", "manager/cm2", "submitter.set", '{"submitter":"alice@h","name":"factor"}'),
+    e.DaemonsSwitched(AT, "turned_off", "x", ("HAD", "NEGOTIATOR"), False, "root", True, "manager/cm2"),
     e.ClaimRequested(AT, "claimed", "x", "slot1@h", "slot1@h#ap#1#7", "alice@h", "1.0", {"Cmd": '"/bin/sleep"'}),
     e.ClaimGranted(
         AT,
@@ -143,6 +151,7 @@ EXAMPLES: list[e.Event] = [
     e.ClaimCommanded(AT, "released", "x", "slot1@h", "slot1@h#ap#1#7", "release"),
     e.JobDisconnected(AT, "unheard", "x", 1, 0, AT + 2_400_000_000),
     e.JobReconnected(AT, "heard", "x", 1, 0),
+    e.FlockingChanged(AT, "flocked", "x", "access-point/ap", "alice@h", 1, ("cmb",)),
     e.Sent(AT, "sent", "x", "execution-point/h", 3, (41, 42), "7d" * 32),
     e.Followed(AT, "followed", "follow-7", "access-point/ap", "5e2a", 2, 3, "7d" * 32),
     e.PeerRejected(AT, "rejected", "follow-8", "access-point/ap", "5e2a", "its outbox is truncated"),

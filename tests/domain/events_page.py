@@ -26,6 +26,7 @@ MODULES = {
     "pool": "The pool, its requests and its cycles",
     "slots": "Machines, slots and claims",
     "defrag": "The defragmentation",
+    "had": "Several managers",
     "jobs": "Jobs",
     "peers": "Roles with separate logs",
     "accounting": "Submitters",

@@ -64,3 +64,32 @@ def test_a_log_whose_chirp_writes_count_twice_or_lack_a_source_is_invalid() -> N
     }
     for rule, fault in faults.items():
         assert {violation.rule for violation in validate([*log, (log[-1][0] + 1, fault)])} == {rule}
+
+
+def test_a_job_sets_any_expression_and_the_log_names_a_value_that_is_none() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(1000))
+    pool.machine(static=1, cpus=1)
+    pool.submit(RequestMemory="3")
+    pool.advance(1)
+    (key,) = pool.state.activations
+    writes = ((1, "set", "Step", "RequestMemory * 2"), (2, "set", "Parts", "{ 1, [a = 2] }"), (3, "set", "Bad", "1 +"))
+    pool.handle(s.ActivationChirped(pool.id(), key, writes))
+    (edit,) = edits(pool)
+    assert edit.changes == {"Step": "RequestMemory * 2", "Parts": "{ 1, [a = 2] }"}
+    (refusal,) = edit.skipped
+    assert refusal.startswith("Bad = 1 +: ")
+    assert list(validate(pool.log.read())) == []
+
+
+def test_a_periodic_policy_that_a_job_sets_takes_effect() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(1000))
+    pool.machine(static=1, cpus=1)
+    pool.submit()
+    pool.advance(1)
+    (key,) = pool.state.activations
+    pool.handle(s.ActivationChirped(pool.id(), key, ((1, "set", "PeriodicHold", "JobStatus == 2 && Step =?= 3"),)))
+    pool.advance(120)
+    assert pool.state.clusters[1].status_of(0) == "Running"
+    pool.handle(s.ActivationChirped(pool.id(), key, ((2, "set", "Step", "1 + 2"),)))
+    pool.advance(120)
+    assert pool.state.clusters[1].status_of(0) == "Held"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar
@@ -25,6 +24,7 @@ from poolbook.replay.virtual_world import Behave, Behaviour, VirtualWorld
 from poolbook.testing import MachinePlan, PoolMachine
 
 from ..job_commands import job_command
+from ..sampling import soak_examples
 from .pools import TestPool, selection
 from .test_enforcement import DRIVEN_JOB_ROWS, everything, rows_of_jobs
 
@@ -146,8 +146,7 @@ def test_invariants_of_a_pool_hold_and_every_row_of_its_jobs_is_reached() -> Non
 
 @pytest.mark.soak
 def test_invariants_of_a_pool_hold_at_length() -> None:
-    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 10
-    run_state_machine_as_test(FailingPool, settings=bounds(examples, 60))
+    run_state_machine_as_test(FailingPool, settings=bounds(soak_examples(10), 60))
 
 
 def test_lived_names_every_attribute_that_a_jobs_life_changes() -> None:

@@ -5,7 +5,6 @@ The test counts the units in use independently, from the log's events alone.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from contextlib import suppress
 from fractions import Fraction
@@ -23,6 +22,7 @@ from poolbook.domain.ports.log import LogUnavailable
 from poolbook.replay.recheck_cycles import recheck
 from poolbook.replay.virtual_world import Behaviour
 
+from ..sampling import soak_examples
 from .pools import TestPool
 from .test_invariants import Flaky
 
@@ -218,5 +218,4 @@ def test_limits_hold_in_every_interleaving() -> None:
 
 @pytest.mark.soak
 def test_limits_hold_in_every_interleaving_at_length() -> None:
-    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 10
-    run_state_machine_as_test(LimitedPool, settings=bounds(examples, 60))
+    run_state_machine_as_test(LimitedPool, settings=bounds(soak_examples(10), 60))

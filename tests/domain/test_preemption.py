@@ -24,7 +24,8 @@ from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour, VirtualWorld
 
 from ..policy.points import POLICIES, Point
-from ..policy.test_machine import APART, DEEDS, LIVES, SOAK, Deed, bounds
+from ..policy.test_machine import APART, DEEDS, LIVES, Deed, bounds
+from ..sampling import soak_examples
 from .pools import TestPool
 from .preempting import DIALECTS, RETIRES, SLOT, append_cycle, contested, jobs_waiting_for_claims, match_slot, promises
 
@@ -380,7 +381,7 @@ def test_promised_slots_are_those_that_jobs_wait_for(**life: Any) -> None:
 
 
 @pytest.mark.soak
-@bounds(SOAK // 5)
+@bounds(soak_examples(5))
 @given(**STRIFE)
 def test_promised_slots_are_those_that_jobs_wait_for_at_length(**life: Any) -> None:
     promises_are_kept(**life)

@@ -15,7 +15,7 @@ from poolbook.domain.config import ConfigError, read
 from .. import forked
 from ..together import together
 
-OWNER, SLOTS, OTHER = "games", "mail", "news"  # users that every Debian system has
+OWNER, SLOTS, OTHER, NOBODY = "games", "mail", "news", "nobody"  # users that every Debian system has
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="settings of other accounts are taken by root alone")
 pytestmark = needs_root
@@ -27,32 +27,32 @@ OURS = {"User": f'"{OWNER}@here.example"', "Owner": f'"{OWNER}"'}
 # The settings, the job's attributes, its slot, and the account.
 TABLE: list[tuple[str, dict[str, str], str, str]] = [
     ("", {}, "slot1@m", OWNER),
-    ("", {"RunAsOwner": "false"}, "slot1@m", "nobody"),
+    ("", {"RunAsOwner": "false"}, "slot1@m", NOBODY),
     ("", {"RunAsOwner": "true"}, "slot1@m", OWNER),
-    (NOT, {}, "slot1@m", "nobody"),
-    (NOT, {"RunAsOwner": "true"}, "slot1@m", "nobody"),
+    (NOT, {}, "slot1@m", NOBODY),
+    (NOT, {"RunAsOwner": "true"}, "slot1@m", NOBODY),
     (NOT, {"JobUniverse": "12"}, "slot1@m", OWNER),
     # Slot users: of the slot by its complete name, else of all slots, and never root.
     (f"{NOT}SLOT1_USER = {SLOTS}", {}, "slot1@m", SLOTS),
-    (f"{NOT}SLOT1_USER = {SLOTS}", {}, "slot1_1@m", "nobody"),
+    (f"{NOT}SLOT1_USER = {SLOTS}", {}, "slot1_1@m", NOBODY),
     (f"{NOT}SLOT1_1_USER = {SLOTS}", {}, "slot1_1@m", SLOTS),
     (f"{NOT}slot1_1_user = {SLOTS}", {}, "slot1_1@m", SLOTS),
-    (f"{NOT}SLOT1_1_USER = {SLOTS}", {}, "slot1_2@m", "nobody"),
+    (f"{NOT}SLOT1_1_USER = {SLOTS}", {}, "slot1_2@m", NOBODY),
     (f"{NOT}NOBODY_SLOT_USER = {SLOTS}", {}, "slot1_1@m", SLOTS),
     (f"{NOT}NOBODY_SLOT_USER = {SLOTS}\nSLOT2_USER = {OTHER}", {}, "slot2@m", OTHER),
-    (f"{NOT}NOBODY_SLOT_USER = root", {}, "slot1_1@m", "nobody"),
-    (f"{NOT}SLOT1_USER = root", {}, "slot1@m", "nobody"),
+    (f"{NOT}NOBODY_SLOT_USER = root", {}, "slot1_1@m", NOBODY),
+    (f"{NOT}SLOT1_USER = root", {}, "slot1@m", NOBODY),
     (f"SLOT1_USER = {SLOTS}", {}, "slot1@m", OWNER),
     (f"SLOT1_USER = {SLOTS}", {"RunAsOwner": "false"}, "slot1@m", SLOTS),
     # An expression about the job, which is its target.
     (f'STARTER_ALLOW_RUNAS_OWNER = TARGET.Owner == "{OWNER}"', {}, "slot1@m", OWNER),
-    (f'STARTER_ALLOW_RUNAS_OWNER = TARGET.Owner == "{OTHER}"', {}, "slot1@m", "nobody"),
-    ("STARTER_ALLOW_RUNAS_OWNER = TARGET.RunAsOwner =?= true", {}, "slot1@m", "nobody"),
+    (f'STARTER_ALLOW_RUNAS_OWNER = TARGET.Owner == "{OTHER}"', {}, "slot1@m", NOBODY),
+    ("STARTER_ALLOW_RUNAS_OWNER = TARGET.RunAsOwner =?= true", {}, "slot1@m", NOBODY),
     ("STARTER_ALLOW_RUNAS_OWNER = TARGET.RunAsOwner =?= true", {"RunAsOwner": "true"}, "slot1@m", OWNER),
     # Domains: the pool's must be the machine's, and trusted.
-    ("UID_DOMAIN = other.example", {}, "slot1@m", "nobody"),
+    ("UID_DOMAIN = other.example", {}, "slot1@m", NOBODY),
     ("UID_DOMAIN = HERE.example", {}, "slot1@m", OWNER),
-    ("TRUST_LOCAL_UID_DOMAIN = false", {}, "slot1@m", "nobody"),
+    ("TRUST_LOCAL_UID_DOMAIN = false", {}, "slot1@m", NOBODY),
     ("TRUST_LOCAL_UID_DOMAIN = false\nTRUST_UID_DOMAIN = true", {}, "slot1@m", OWNER),
 ]
 
@@ -96,7 +96,7 @@ def test_a_job_without_an_account_does_not_run(case: tuple[str, str, dict[str, s
 
 def test_an_owner_without_an_account_runs_under_its_number_if_domains_are_soft() -> None:
     account = accounts("SOFT_UID_DOMAIN = true").account_of({"User": '"4711@here.example"'}, "slot1@m", "4711")
-    assert (account.uid, account.gid, account.groups) == (4711, pwd.getpwnam("nobody").pw_gid, ())
+    assert (account.uid, account.gid, account.groups) == (4711, pwd.getpwnam(NOBODY).pw_gid, ())
 
 
 # A pattern, an account, and whether all its processes belong to a job. The starter puts ^ before a pattern and $ after

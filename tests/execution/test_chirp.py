@@ -150,12 +150,11 @@ WRITES = (
     ("set_job_attr Step 7", 0),
     ('set_job_attr Text "half\\ done"', 0),
     ("set_job_attr_delayed ChirpShare 0.5", 0),
-    ("set_job_attr step 8", 0),
+    ("set_job_attr step RequestCpus\\ +\\ 7", 0),
     ("ulog half\\ of\\ it", 0),
     ("set_job_attr Fourth 1", -6),
     ("set_job_attr Owner 1", -2),
     ("set_job_attr_delayed Step 1", -2),
-    ("set_job_attr Step 1+", -8),
     ("set_job_attr 1Step 1", -8),
     (f"set_job_attr Text {'9' * 994}", -5),
     ("get_job_attr_delayed NoSuch", -3),
@@ -167,11 +166,11 @@ def test_each_write_of_a_job_is_reported_once_immediately_and_all_of_them_with_i
 ) -> None:
     assert job.say(f"cookie {job.cookie}") == 0
     assert [(line, job.say(line)) for line, _ in WRITES] == list(WRITES)
-    assert job.fetched("get_job_attr STEP") == b"8"
+    assert job.fetched("get_job_attr STEP") == b"RequestCpus + 7"
     assert job.fetched("get_job_attr_delayed chirpshare") == b"0.5"
     expected = [
         Write(1, "set", "Step", "7"), Write(2, "set", "Text", '"half done"'), Write(3, "delayed", "ChirpShare", "0.5"),
-        Write(4, "set", "step", "8"), Write(5, "note", "", "half of it"),
+        Write(4, "set", "step", "RequestCpus + 7"), Write(5, "note", "", "half of it"),
     ]  # fmt: skip
 
     def reported_writes() -> list[Write]:

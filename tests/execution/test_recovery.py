@@ -141,7 +141,7 @@ def test_when_the_supervisor_is_killed_its_jobs_are_ended_and_lost(bench: Bench)
     lost_end = bench.end("1")  # without a call: the handle detects it
     assert isinstance(lost_end, Lost)
     assert "its supervisor was killed while it ran" in lost_end.why
-    assert not any(runs(pid) for pid in pids)
+    wait(lambda: not any(runs(pid) for pid in pids))
     assert bench.supervisor.recover(["1"]) == {"1": lost_end}
 
 

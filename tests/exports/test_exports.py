@@ -200,7 +200,7 @@ def test_an_existing_file_is_only_replaced_with_force(own: str, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("words", "error"),
     [
-        ([], "specify a format (parquet, csv, jsonl, swf, ocel, perfetto)"),
+        ([], "specify a format (parquet, csv, jsonl, swf, ocel, perfetto, daemon-logs)"),
         (["xml", "out"], "specify a format"),
         (["csv", "-"], "`-` prints one table"),
         (["parquet", "-", "-only", "runs"], "`-` prints one table"),

@@ -28,6 +28,7 @@ from .pool import PATIENCE, BrokerPool, receive, running_pool
 from .test_broker import exchange, wait_until
 
 EP1, EP2, AP1, AP2 = "execution-point/ep1", "execution-point/ep2", "access-point/ap1", "access-point/ap2"
+CM2, CM3 = "manager/cm2.example.org", "manager/cm3"
 
 
 async def violations(pool: BrokerPool, peer: str, sends: list[str], receives: list[str]) -> list[str]:
@@ -59,8 +60,14 @@ async def violations(pool: BrokerPool, peer: str, sends: list[str], receives: li
         (AP1, "manager", True),
         (AP1, EP2, True),
         (AP1, AP2, False),
+        (AP1, CM2, False),
         ("manager", AP1, True),
         ("manager", EP1, True),
+        ("manager", CM2, True),
+        (CM2, "manager", True),
+        (CM2, AP1, False),
+        (CM2, EP1, False),
+        (CM2, CM3, False),
     ],
 )
 def test_roles_may_send_to_the_roles_that_they_work_with(
@@ -70,9 +77,9 @@ def test_roles_may_send_to_the_roles_that_they_work_with(
     assert asyncio.run(violations(shared_pool, sender, [name], [])) == ([] if is_allowed else [name.lower()])
 
 
-@pytest.mark.parametrize("peer", [EP1, AP1, "manager"])
+@pytest.mark.parametrize("peer", [EP1, AP1, "manager", CM2])
 def test_no_role_can_send_as_another(shared_pool: BrokerPool, peer: str) -> None:
-    others = [other for other in (EP1, EP2, AP1, AP2, "manager") if other != peer]
+    others = [other for other in (EP1, EP2, AP1, AP2, CM2, "manager") if other != peer]
     names = [subject(receiver, sender) for sender in others for receiver in ("manager", AP2, EP2)]
     names += ["anything", "$SYS.REQ.SERVER.PING", f"{subject('manager', peer)}.x"]
     witness = shared_pool.join("manager")
@@ -80,9 +87,9 @@ def test_no_role_can_send_as_another(shared_pool: BrokerPool, peer: str) -> None
     assert witness.receive() == []
 
 
-@pytest.mark.parametrize("peer", [EP1, AP1, "manager"])
+@pytest.mark.parametrize("peer", [EP1, AP1, "manager", CM2])
 def test_no_role_can_receive_for_another(shared_pool: BrokerPool, peer: str) -> None:
-    names = [subjects_to(other) for other in (EP1, EP2, AP1, AP2, "manager") if other != peer]
+    names = [subjects_to(other) for other in (EP1, EP2, AP1, AP2, CM2, "manager") if other != peer]
     names += [">", "to.>", "to.*.*.from.*.*", "$SYS.>", "_INBOX.>"]
     for name in names:
         assert asyncio.run(violations(shared_pool, peer, [], [name])) == [name.lower()]
@@ -223,7 +230,7 @@ def test_roles_of_an_account_of_another_operator_use_its_signing_key(tmp_path: P
 
 
 @pytest.mark.parametrize(
-    "peer", ["", "manager/x", "access-point", "execution-point/", "execution-point/a\nb", "startd/x"]
+    "peer", ["", "manager/", "manager/a\nb", "access-point", "execution-point/", "execution-point/a\nb", "startd/x"]
 )
 def test_names_that_are_no_peers_get_no_token(tmp_path: Path, peer: str) -> None:
     with pytest.raises(ValueError, match="is not a peer"):

@@ -5,7 +5,9 @@ from threading import Thread
 
 import pytest
 
-from poolbook.adapters.fabric.carrier import LARGEST, Carrier, LocalCarriers
+from poolbook.adapters.fabric.carrier import LARGEST, Carrier
+
+from .local_carriers import LocalCarriers
 
 
 def is_readable(carrier: Carrier) -> bool:

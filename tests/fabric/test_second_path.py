@@ -10,13 +10,13 @@ from pathlib import Path
 import httpx
 import pytest
 
-from poolbook.adapters.fabric.carrier import Carrier, LocalCarriers
-from poolbook.adapters.fabric.datagrams import ENCODE, Hint, Page, Read
-from poolbook.adapters.fabric.file_access import FileAccess
+from poolbook.adapters.fabric.carrier import Carrier
+from poolbook.adapters.fabric.datagrams import ENCODE, FileAccess, Hint, Page, Read
 from poolbook.adapters.fabric.second_path import AccessPointPaths, ExecutionPointPaths
 from poolbook.adapters.security.private_files import make_private_folder
 
 from ..files.site import authority_in, serve_files
+from .local_carriers import LocalCarriers
 
 AP, EP = "access-point/ap1", "execution-point/ep/1"
 READ, HINT, PAGE = ENCODE(Read(1, 0, 0, "log", 0)), ENCODE(Hint("log", 1)), ENCODE(Page(1, 0, 1, b"page", 0))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from poolbook.adapters.machine.execution.activation import Chirp, Exited, Failed, Started, Transferring
+from poolbook.adapters.machine.execution.activation import SKIPPED, Chirp, Exited, Failed, Started, Transferring
 
 from ..execution.bench import wait
 from ..execution.test_chirp import Client
@@ -131,6 +131,19 @@ def test_missing_inputs_hold_the_job_with_the_access_points_message(site: Site) 
     assert (end.failure.code, end.failure.errno, end.failure.end) == (13, errno.ENOENT, "sending")
     reason = f"reading from file {site.iwd}/missing: (errno 2) No such file or directory"
     assert end.failure.words == f"2 total failures: first failure: {reason}"
+
+
+@pytest.mark.parametrize("runs", [False, True])
+def test_a_dataflow_job_is_skipped_if_its_outputs_at_the_access_point_are_newer(site: Site, runs: bool) -> None:
+    for name, age in (("in", 3), ("made", 9 if runs else 1)):
+        (site.iwd / name).write_text("old")
+        os.utime(site.iwd / name, (os.stat("/bin/sh").st_mtime + 10 - age,) * 2)
+    transfer = {"inputs": ("in",), "outputs": ("made",)}
+    site.start("echo new > made", transfer=transfer, dataflow={"inputs": ("in",), "outputs": ("made",)})
+    end = site.bench.end("1")
+    assert (getattr(end, "part", None), (site.iwd / "made").read_text()) == (
+        (None, "new\n") if runs else (SKIPPED, "old")
+    )
 
 
 def test_a_missing_directory_holds_the_job_as_such(site: Site) -> None:

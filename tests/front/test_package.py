@@ -36,12 +36,14 @@ def test_it_has_the_packages_pages_and_examples_and_no_tests_or_tools(package: Z
     names = set(package.namelist())
     pages = {
         *ROOT.glob("docs/*.md"),
+        *ROOT.glob("docs/tried/*.md"),
         *ROOT.glob("docs/*.svg"),
         *ROOT.glob("docs/*.tsv"),
         *(path for path in EXAMPLES.rglob("*") if path.is_file()),
     }
     required = {f"poolbook/{path.relative_to(ROOT)}" for path in pages if "__pycache__" not in path.parts}
     assert {name for name in names if name.startswith("poolbook/docs/")} == required
+    assert "psij-descriptors/poolbook_descriptor.py" in names
     assert {"poolbook/py.typed", f"poolbook-{VERSION}.dist-info/licenses/LICENSE"} < names
     rooms = {name.split("/")[1] for name in names if name.startswith("poolbook/")}
     assert rooms == {
@@ -54,6 +56,12 @@ def test_it_has_the_data_files_of_the_domain(package: ZipFile) -> None:
     data = [path for path in (ROOT / "domain").rglob("*.*") if path.suffix not in (".py", ".pyc")]
     assert len(data) > 2
     assert {f"poolbook/{path.relative_to(ROOT)}" for path in data} <= set(package.namelist())
+
+
+def test_it_has_the_files_of_the_web_page(package: ZipFile) -> None:
+    page = [path for path in (ROOT / "adapters" / "web" / "page").rglob("*") if path.is_file()]
+    assert {"index.html", "app.js", "style.css", "htm-preact.js", "uplot-LICENSE.txt"} <= {path.name for path in page}
+    assert {f"poolbook/{path.relative_to(ROOT)}" for path in page} <= set(package.namelist())
 
 
 def test_a_source_package_makes_the_same_wheel(package: ZipFile, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
@@ -45,11 +45,14 @@ def steps(page: str) -> list[Step]:
     return page_steps
 
 
-def type_steps(lines: Sequence[Step], folder: Path, environment: Mapping[str, str]) -> list[str]:
+def type_steps(
+    lines: Sequence[Step], folder: Path, environment: Mapping[str, str], descriptors: Sequence[int] = ()
+) -> list[str]:
     """Type all steps into one shell, in a folder; return the output of each, including errors. A step that begins by
-    waiting is repeated while its output differs from the page's."""
+    waiting is repeated while its output differs from that on the page, if any. The shell's commands have these
+    descriptors, too."""
     shell = subprocess.Popen(
-        ["bash"], cwd=folder, env=dict(environment), text=True, bufsize=1,
+        ["bash"], cwd=folder, env=dict(environment), text=True, bufsize=1, pass_fds=descriptors,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
     with shell:
@@ -62,7 +65,7 @@ def _type_step(step: Step, shell: subprocess.Popen[str], folder: Path) -> str:
     while True:
         shell.stdin.write("{{\n{}\n}} < /dev/null\necho {}\n".format("\n".join(step.typed), _MARK))
         output = output_for_pages("".join(takewhile(f"{_MARK}\n".__ne__, shell.stdout)), folder)
-        may_repeat = step.typed[0].startswith("sleep ") and time.monotonic() < deadline
+        may_repeat = step.came and step.typed[0].startswith("sleep ") and time.monotonic() < deadline
         if not may_repeat or equal_output(step.came, output):
             return output
 
@@ -76,21 +79,28 @@ def _without_machine_names(text: str) -> str:
     return re.sub(rf"\b{re.escape(user_name())}\b", USER, text.replace(host_name(), HOST))
 
 
-def equal_output(shown: str, output: str) -> bool:
-    """Return True if this equals the page's output, except for parts that differ each time."""
-    pieces = re.split(r"^\.\.\.\n", _plain(_without_machine_names(shown)), flags=re.MULTILINE)
+def equal_output(shown: str, output: str, same_numbers: bool = False) -> bool:
+    """Return True if this equals the page's output, except for parts that differ each time. Numbers do not count unless
+    they are the same each time."""
+    pieces = re.split(r"^\.\.\.\n", _plain(_without_machine_names(shown), same_numbers), flags=re.MULTILINE)
     pattern = r"(?:.*\n)*".join(map(re.escape, pieces))
-    return re.fullmatch(pattern, _plain(_without_machine_names(output))) is not None
+    return re.fullmatch(pattern, _plain(_without_machine_names(output), same_numbers)) is not None
 
 
-def _plain(text: str) -> str:
-    """Return a text without numbers and logs' ids, and without the blanks and rules that depend on their lengths."""
-    text = re.sub(r"\b[0-9a-f]{16}\b", "0", text)
-    text = re.sub(r"\d[\d.,:+/]*", "0", text)
+def _plain(text: str, with_numbers: bool) -> str:
+    """Return a text without logs' ids, and without the blanks that depend on their lengths; without numbers, too,
+    unless they count."""
+    if not with_numbers:
+        text = re.sub(r"\b[0-9a-f]{16}\b", "0", text)
+        text = re.sub(r"\d[\d.,:+/]*", "0", text)
     return "".join(f"{' '.join(line.split())}\n" for line in text.splitlines())
 
 
-def updated_page(page: str, output: Sequence[str]) -> str:
+def _equal_step(step: Step, output: str) -> bool:
+    return equal_output(step.came, output)
+
+
+def updated_page(page: str, output: Sequence[str], equal: Callable[[Step, str], bool] = _equal_step) -> str:
     """Return the page with the new output in place of its own, where they differ."""
     outputs = iter(output)
 
@@ -100,7 +110,7 @@ def updated_page(page: str, output: Sequence[str]) -> str:
             new_output = next(outputs)
             first, *continuation = step.typed
             lines += [f"$ {first}", *(f"> {line}" for line in continuation)]
-            lines += (step.came if equal_output(step.came, new_output) else new_output).splitlines()
+            lines += (step.came if equal(step, new_output) else new_output).splitlines()
         return "".join(f"{line}\n" for line in lines)
 
     return BLOCK.sub(block, page)

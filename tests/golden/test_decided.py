@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 
 from poolbook.domain.state_machines import DIALECTS
 
-from ..sampling import marked
+from ..sampling import marked, soak_examples
 from .decided import PROBLEM, RECORDED, STORY_SEEDS, by_story, crowd, crowds, difference, stories
 
 TESTED_ELSEWHERE = "policies"
 """Stories that ``tests/policy/test_rules.py`` runs, and compares with the recorded decisions."""
 CROWDS = "crowds"
-SEEDS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 50
 
 
 def check_equal(recorded: dict[str, list[str]], now: dict[str, list[str]]) -> None:
@@ -42,5 +39,5 @@ def test_the_decisions_in_a_crowded_pool_equal_the_recorded_ones(dialect: str, s
 @pytest.mark.soak
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_all_events_in_a_crowded_pool_are_legal(dialect: str) -> None:
-    for seed in range(1000, 1000 + SEEDS):
+    for seed in range(1000, 1000 + soak_examples(50)):
         assert not [line for line in crowd(dialect, seed) if line.startswith(PROBLEM)], seed

@@ -15,9 +15,8 @@ import pytest
 from poolbook.adapters.cli.gpu_tools import gpu_discovery
 from poolbook.adapters.condor_tools.tool_options import ToolEnded, usage_of
 from poolbook.adapters.gpus.cuda import CudaByNvml
-from poolbook.adapters.gpus.devices import gpu_id
+from poolbook.adapters.gpus.devices import ProgressReport, gpu_id
 from poolbook.adapters.gpus.nvml import Nvml
-from poolbook.adapters.gpus.report import ProgressReport
 
 from ..together import together
 from .recorded import DATA, H100, RecordedCuda, RecordedHip, RecordedNvml, StubOpenCl, error

@@ -13,8 +13,8 @@ import pytest
 
 from poolbook.adapters.cli import gpu_tools
 from poolbook.adapters.gpus.cuda import DriverCuda
+from poolbook.adapters.gpus.devices import ProgressReport
 from poolbook.adapters.gpus.nvml import Nvml
-from poolbook.adapters.gpus.report import ProgressReport
 from poolbook.adapters.gpus.utilization import MonitorFailed, UsageMeter, print_utilization, start_meters
 
 from ..together import together

@@ -29,12 +29,16 @@ PATIENCE = 150.0
 class JoinablePool:
     """A pool's manager in a directory. ``text`` is its configuration."""
 
-    def __init__(self, folder: Path, text: str = "", broker: OtherBroker | int | None = None) -> None:
+    def __init__(
+        self, folder: Path, text: str = "", broker: OtherBroker | int | None = None, name: str = "pool",
+        domain: str = DOMAIN,
+    ) -> None:  # fmt: skip
+        self.domain = domain
         self.folder, self._text = folder, text
         self.rejections: list[Rejection] = []
         self.warnings: list[str] = []
-        settings = {"UID_DOMAIN": DOMAIN, "CLAIM_WORKLIFE": "77"}
-        self._state = State(name="pool", settings=settings)
+        settings = {"UID_DOMAIN": domain, "CLAIM_WORKLIFE": "77"}
+        self._state = State(name=name, settings=settings)
         self._broker = broker or free_port()
         self.address = Address("127.0.0.1", free_port())
         self._open()
@@ -54,7 +58,7 @@ class JoinablePool:
         self.carrier = self.services.start()
 
     def security(self) -> PoolSecurity:
-        return pool_security(self.folder / "m.db", DOMAIN, load(text=self._text))
+        return pool_security(self.folder / "m.db", self.domain, load(text=self._text))
 
     @property
     def url(self) -> str:
@@ -65,7 +69,7 @@ class JoinablePool:
         return self.services.url.partition("#")[2]
 
     def token(self, user: str = "condor", levels: Sequence[str] = (), lifetime: int | None = None, age: int = 0) -> str:
-        return self.security().issue(f"{user}@{DOMAIN}", time.time() - age, levels, lifetime)
+        return self.security().issue(f"{user}@{self.domain}", time.time() - age, levels, lifetime)
 
     def files(self, log: str) -> MemberFiles:
         return MemberFiles(self.folder / log)
@@ -89,8 +93,11 @@ class JoinablePool:
 
 
 @contextmanager
-def joinable_pool(folder: Path, text: str = "", broker: OtherBroker | None = None) -> Iterator[JoinablePool]:
-    pool = JoinablePool(folder, text, broker)
+def joinable_pool(
+    folder: Path, text: str = "", broker: OtherBroker | None = None, name: str = "pool", domain: str = DOMAIN
+) -> Iterator[JoinablePool]:
+    folder.mkdir(exist_ok=True)
+    pool = JoinablePool(folder, text, broker, name, domain)
     try:
         yield pool
     finally:

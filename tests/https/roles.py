@@ -17,6 +17,7 @@ from ..pool.real import POOLBOOK, environment
 from ..ports import free_port
 
 PATIENCE = 150.0
+_NEW_UTS = 0x04000000  #: CLONE_NEWUTS
 
 
 class Roles:
@@ -30,20 +31,24 @@ class Roles:
         self.outputs: dict[str, str] = {}
         self._session = forked.Session()
 
-    def start_manager(self, *options: str, log: str = "m.db") -> None:
+    def start_manager(self, *options: str, log: str = "m.db", host: str = "") -> None:
         listen = f"127.0.0.1:{self.port}"
         ports = ("-listen", listen, "-broker-port", str(self.broker_port))
-        self.start(log, "serve", "-role", "manager", *ports, *options)
+        self.start(log, "serve", "-role", "manager", *ports, *options, host=host)
 
-    def token(self, log: str = "m.db") -> str:
+    def token(self, log: str = "m.db", host: str = "") -> str:
         """Write a token to a file, and return its name."""
-        identity = f"condor@{host_name()}"
+        identity = f"condor@{host or host_name()}"
         self.call("token", "create", "-identity", identity, "-file", str(self.path / "token"), "-log", log)
         return "token"
 
-    def start(self, log: str, *command: str, ready: int = 1) -> None:
-        """Start a process that serves a log, and wait until it has printed that it serves something `ready` times."""
-        arguments = [*POOLBOOK, *command, "-log", log]
+    def start(self, log: str, *command: str, ready: int = 1, host: str = "") -> None:
+        """Start a process that serves a log, and wait until it has printed that it serves something `ready` times. Only
+        root can give it another host name."""
+        option, code = POOLBOOK
+        if host:
+            code = f"import ctypes, socket; ctypes.CDLL(None).unshare({_NEW_UTS}); socket.sethostname({host!r}); {code}"
+        arguments = [option, code, *command, "-log", log]
         process = forked.start(
             arguments, cwd=self.path, env=environment(), stderr=forked.STDOUT, start_new_session=True
         )

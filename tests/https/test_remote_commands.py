@@ -101,7 +101,7 @@ def owner(roles: Roles) -> User:
     return User(roles, "owner", token_for(roles))
 
 
-def test_jobs_are_submitted_with_their_files_and_their_outputs_are_fetched(owner: User) -> None:
+def test_jobs_are_submitted_from_a_machine_that_has_no_pool_and_their_outputs_are_fetched(owner: User) -> None:
     folder = owner.folder
     folder.joinpath("job.sh").write_text("#!/bin/sh\ncat input folder/b; echo made > made; echo error >&2\n")
     folder.joinpath("input").write_text("first\n")

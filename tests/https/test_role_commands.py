@@ -112,7 +112,11 @@ def test_errors_name_the_problem_and_the_fix(tmp_path: Path) -> None:
                 1,
                 "the token's algorithm must be HS256, not 'None'; use a token that `poolbook token create`",
             ),
-            ("join URL none -log x.db", 2, "the second argument must be a token, the name of a file with one, or -"),
+            (
+                "join URL none -log x.db",
+                2,
+                "the second argument must be a token, a file or directory with tokens, or -",
+            ),
             ("join URL -log x.db", 2, "name the manager's URL and a token"),
             ("join -log x.db", 2, "x.db has not joined a pool yet; use poolbook join https://HOST:PORT TOKEN"),
             ("join URL token -role manager -log x.db", 2, "-role manager: use execution-point or access-point"),

@@ -217,10 +217,10 @@ def test_printed_tables_are_skipped() -> None:
     assert (bytes_read, len(ads(events)), other_events(events)) == (len(text), 2, [])
 
 
-@pytest.mark.parametrize("form", ["array", "lines", "minified", "xml"])
+@pytest.mark.parametrize("form", ["array", "lines", "minified", "xml", "xml in lines", "new"])
 @given(cuts=st.lists(st.integers(0, 10**6), max_size=4))
 @settings(max_examples=4, deadline=None)
-def test_json_and_xml_ads_are_read_wherever_they_are_cut(form: str, cuts: list[int]) -> None:
+def test_json_xml_and_new_ads_are_read_wherever_they_are_cut(form: str, cuts: list[int]) -> None:
     path = next(path for kind, path in FILES if kind == "history")
     originals = [ClassAd.from_old(ad.text) for ad in ads(read("history", content(path))[0])[:4]]
     texts = [ad.to_json() for ad in originals]
@@ -229,6 +229,8 @@ def test_json_and_xml_ads_are_read_wherever_they_are_cut(form: str, cuts: list[i
         "lines": "".join(json.dumps(json.loads(json_ad)) + "\n" for json_ad in texts),
         "minified": json.dumps([json.loads(json_ad) for json_ad in texts]) + "\n",
         "xml": '<?xml version="1.0"?>\n<classads>\n' + "".join(xml_text(ad, ad) for ad in originals) + "</classads>\n",
+        "xml in lines": "".join("".join(map(str.strip, xml_text(ad, ad).splitlines())) + "\n" for ad in originals),
+        "new": "{\n" + ",\n".join(ad.to_new() for ad in originals) + "\n}\n",
     }[form]
     data = text.encode()
     all_events, bytes_read = read("job_ads", data)
@@ -237,6 +239,13 @@ def test_json_and_xml_ads_are_read_wherever_they_are_cut(form: str, cuts: list[i
     assert [ClassAd.from_old(ad.text) for ad in ads(all_events)] == originals
     piece_events, bytes_read = read_in_pieces("job_ads", data, cuts)
     assert (ads(piece_events), other_events(piece_events), bytes_read) == (ads(all_events), [], len(data))
+
+
+def test_invalid_xml_is_refused_and_the_next_ad_is_read() -> None:
+    data = b'<c><a n="A"><i>1</i></a></c>\n<c><a n="A">\n<c><a n="A"><i>3</i></a></c>\n'
+    events, _ = read("job_ads", data)
+    assert [ad.text for ad in ads(events)] == ["A = 1", "A = 3"]
+    assert [event.line for event in events if isinstance(event, SourceRefused)] == [2]
 
 
 def test_invalid_json_is_refused_and_the_next_ad_is_read() -> None:

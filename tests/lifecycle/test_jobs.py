@@ -70,7 +70,7 @@ LIVES = [
     ("manual", "submit remove remove_x", LEFT),
     ("manual", "submit_on_hold activate", None),
     ("manual", "submit suspend", None),
-    ("manual", "submit complete", None),
+    ("manual", "submit complete", "Completed"),
     ("manual", "submit activate activate", None),
     ("manual", "submit activate complete hold", None),
     ("manual", "submit remove release", None),

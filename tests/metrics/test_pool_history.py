@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import groupby
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from poolbook.adapters.metrics.history_files import HistoryFiles
 from poolbook.projections.pool_history import (
     GROUPS,
+    LEVELS,
     SLOTS,
     SUBMITTERS,
     USERS,
@@ -65,8 +67,28 @@ def test_the_files_never_exceed_their_storage_by_more_than_what_is_written_at_on
         values = values_of([SubmitterSample("alice@a", "ap", 1, 2)], [SlotSample("slot1@a", "X/L", "Owner", 5, 0.5)])
         for sample in range(samples):
             files.append(history.sample(sample, values))
-        assert sum(path.stat().st_size for path in Path(folder).iterdir()) < storage + 4 * 3 * 120
+        assert sum(path.stat().st_size for path in Path(folder).iterdir()) < storage + 4 * LEVELS * 2 * 120
         assert len(files.entries(USERS, 0, 1 << 40)) > 0 or samples < 4
+
+
+def test_a_year_of_a_pool_with_1000_slots_and_50_users_is_in_less_than_100_MB(tmp_path: Path) -> None:
+    """The lines of the last level are repeated for two years, and then all levels are written."""
+    slots = [SlotSample(f"slot1_{n % 16}@ep{n // 16:04d}.pool.example", "X86_64/LINUX", "Claimed", 10**8, 1.0)
+             for n in range(1000)]  # fmt: skip
+    jobs = [SubmitterSample(f"user{n}@pool.example", "ap1.pool.example", 9999, 99_999) for n in range(50)]
+    values, history, files = values_of(jobs, slots), PoolHistory(), HistoryFiles(tmp_path, 100_000_000)
+    samples, interval, year = 4**LEVELS, 60, 365 * 86400
+    lines = [line for n in range(samples) for line in history.sample(2 * year + n * interval, values)]
+    last_level = [line for line in lines if line.level == LEVELS - 1]
+    for end in range(samples * interval, 2 * year, samples * interval):
+        files.append(line._replace(text=f"{end}\t{line.text.partition(chr(9))[2]}") for line in last_level)
+    for _, of_sample in groupby(lines, key=lambda line: line.text.partition("\t")[0]):
+        files.append(of_sample)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) < 100_000_000
+    now = 2 * year + samples * interval
+    for data_set in (SUBMITTERS, SLOTS, GROUPS, USERS):
+        entries = files.entries(data_set, now - year, now)
+        assert entries[0].time <= now - year + samples * interval
 
 
 def test_a_query_is_answered_by_the_level_that_reaches_back(tmp_path: Path) -> None:

@@ -202,3 +202,34 @@ def test_the_dashboard_shows_metrics_that_exist(folder: Folder) -> None:
     names = re.findall(r"\b(?:poolbook|htcondor)_\w+", dashboard)
     assert {name for name in names if f"# TYPE {name} " not in published} == set()
     assert len(set(names)) >= 8
+
+
+def test_a_path_of_libganglia_is_reported_to_have_no_effect(folder: Folder) -> None:
+    options = config(folder, "GANGLIA_LIB = /usr/lib/libganglia.so\nPROMETHEUS_METRICS_FILE = prom\n")
+    with folder.served():
+        output = folder.call("metrics", "-once", *options)
+    assert "GANGLIA_LIB = /usr/lib/libganglia.so has no effect: packets are sent without libganglia" in output
+    assert "GANGLIA_LIB" not in folder.call("metrics", "-once", *config(folder, "GANGLIA_LIB = NOOP\n"))
+
+
+def test_the_metrics_of_several_pools_are_published_by_pool(tmp_path: Path) -> None:
+    folders = []
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        folder = Folder(tmp_path / name)
+        folder.write("job.sub", f"executable = /bin/true\nhold = true\nqueue {2 if name == 'a' else 3}\n")
+        folder.write("poolbook.conf", "NUM_CPUS = 1\n")
+        with folder.served():
+            folder.call("submit", "job.sub")
+        folders.append(folder)
+    here = Folder(tmp_path)
+    pools = ", ".join(f"{folder.path.name}/{folder.path}/pool.db" for folder in folders)
+    labels = "PROMETHEUS_DEFAULT_LABELS = [pool = MetricPool]\n"
+    options = config(here, f"MONITOR_MULTIPLE_COLLECTORS = {pools}, c/127.0.0.1:1#sha256=0\n{labels}")
+    output = here.call("metrics", "-once", *options)
+    held = dict(re.findall(r'^htcondor_\w*HeldJobs\w*\{.*?pool="(\w)".*?\} (\d+)', output, re.MULTILINE))
+    assert held == {"a": "2", "b": "3"}, output
+    assert "the ads of c cannot be read, which is tried again in 30 minutes: https://127.0.0.1:1 does not" in output
+    assert "poolbook_" not in output.replace("poolbook metrics:", "")
+    wrong = config(here, "MONITOR_MULTIPLE_COLLECTORS = pool1\n")
+    assert "pool1 is not NAME/ADDRESS" in here.call("metrics", "-once", *wrong, code=1)

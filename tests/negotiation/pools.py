@@ -38,7 +38,7 @@ SLOT = {
 class Pool:
     """A pool that the test builds event by event."""
 
-    def __init__(self, dialect: str = "htcondor-25", /, **configured: str) -> None:
+    def __init__(self, dialect: str = "htcondor-25", /, *roles: str, **configured: str) -> None:
         self.state = State()
         self.caches = Caches()
         self.log: list[e.Event] = []
@@ -46,7 +46,16 @@ class Pool:
         self._serial = 0
         self._runs: dict[str, tuple[int, int]] = {}
         unlimited = {"SCHEDD_ENABLE_PER_USER_MATCH_LIMITS": "false"}
-        self.tell(e.PoolFounded, "founded", "pool", dialect, "here", "1", complete_settings(unlimited | configured))
+        self.tell(
+            e.PoolFounded,
+            "founded",
+            "pool",
+            dialect,
+            "here",
+            "1",
+            complete_settings(unlimited | configured),
+            roles=roles,
+        )
 
     def serial(self) -> int:
         self._serial += 1

@@ -6,6 +6,10 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from poolbook.domain.negotiator.job_limits import ConcurrencyLimit, ConcurrencyUse
 
 from .pools import Pool
 
@@ -176,3 +180,36 @@ def test_a_reached_limit_is_reported_once_until_it_changes() -> None:
     pool.submit("ann", 5, ConcurrencyLimits='"xsw"')
     pool.cycle()
     assert pool.hold().held is None
+
+
+def test_jobs_wait_while_a_claim_uses_a_lowered_limit_infinitely_often() -> None:
+    pool = Pool(XSW_LIMIT="5")
+    pool.slots(3)
+    pool.claim("slot1@h", "ann@here", limits="xsw:inf")
+    pool.submit("ann", 2, ConcurrencyLimits='"xsw"')
+    assert pool.matched() == []
+
+
+MAXIMA = st.lists(st.integers(-2, 40), min_size=3, max_size=3)
+UNITS = st.lists(st.dictionaries(st.integers(0, 2), st.integers(1, 7)), min_size=4, max_size=4)
+
+
+@given(MAXIMA, UNITS, st.lists(st.tuples(st.integers(0, 3), st.booleans()), max_size=80))
+def test_interleaved_jobs_get_the_units_that_counting_them_one_by_one_would_leave(
+    maxima: list[int], units: list[dict[int, int]], steps: list[tuple[int, bool]]
+) -> None:
+    limits = [ConcurrencyLimit(f"limit{number}", most, most) for number, most in enumerate(maxima)]
+    reserving: dict[str, ConcurrencyUse] = {}
+    uses = [
+        ConcurrencyUse(str(number), tuple((limits[limit], amount) for limit, amount in use.items()), reserving)
+        for number, use in enumerate(units)
+    ]
+    left = list(maxima)
+    for number, takes in steps:
+        short = sorted(f"limit{limit}" for limit, amount in units[number].items() if left[limit] < amount)
+        assert uses[number].has_room() == (not short)
+        if takes and not short:
+            uses[number].take_units(0)
+            left = [each - units[number].get(limit, 0) for limit, each in enumerate(left)]
+        elif takes:
+            assert [limit.name for limit in uses[number].stopping_limits()] == short

@@ -39,6 +39,13 @@ from .settings_page import PAGE, fill
 HOUR = 3600
 
 
+@together("text", ["true", "True", "1 > 0", "false"])
+def test_a_setting_whose_default_depends_on_the_dialect_may_be_set_to_htcondors_default(text: str) -> None:
+    name = "NEGOTIATOR_ALLOW_QUOTA_OVERSUBSCRIPTION"
+    assert configured_settings(read(f"{name} = {text}\n"))[name] == ("false" if text == "false" else "true")
+    assert name not in configured_settings(read(""))
+
+
 def configured(text: str) -> dict[str, str]:
     return configured_settings(read(text, subsystem="NEGOTIATOR"))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from unittest.mock import patch
@@ -14,10 +13,10 @@ from hypothesis import strategies as st
 from poolbook.domain.events import Match
 from poolbook.domain.negotiator import candidates
 
+from ..sampling import soak_examples
 from .oracle import Negotiation
 from .pools import SECOND, Pool, random_pool, run_random_events
 
-EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
 SEEDS = st.integers(0, 2**32 - 1)
 
 
@@ -100,13 +99,13 @@ def check_caches(seed: int, cycles: int, unstable: bool) -> None:
 
 @pytest.mark.soak
 @given(SEEDS, st.booleans())
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=soak_examples(), deadline=None)
 def test_many_cycles_agree_with_asking_each_slot(seed: int, unstable: bool) -> None:
     compare_cycle(random_pool(seed, unstable=unstable))
 
 
 @pytest.mark.soak
 @given(SEEDS, st.booleans())
-@settings(max_examples=EXAMPLES // 4, deadline=None)
+@settings(max_examples=soak_examples(4), deadline=None)
 def test_caches_across_many_cycles_change_no_decision(seed: int, unstable: bool) -> None:
     check_caches(seed, 20, unstable)

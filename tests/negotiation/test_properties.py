@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
@@ -28,6 +27,7 @@ from poolbook.domain.state.state import State
 from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
+from ..sampling import soak_examples
 from .pools import USERS, Pool
 
 PREEMPTION = {
@@ -217,8 +217,7 @@ def test_every_cycle_of_a_living_pool_obeys_the_rules() -> None:
 
 @pytest.mark.soak
 def test_every_cycle_of_a_living_pool_obeys_the_rules_at_length() -> None:
-    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 20
-    run_state_machine_as_test(Cycles, settings=bounds(examples, 50))
+    run_state_machine_as_test(Cycles, settings=bounds(soak_examples(20), 50))
 
 
 # Submitters below their share

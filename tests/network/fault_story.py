@@ -5,22 +5,18 @@ from __future__ import annotations
 
 import heapq
 import json
-import os
 import re
 import signal
 import time
 from collections import Counter, defaultdict
 from collections.abc import Callable
-from contextlib import redirect_stdout
 from hashlib import sha256
-from io import StringIO
 from itertools import combinations, count
 from random import Random
 from typing import Final
 
-from poolbook.adapters.cli.main import main
-
-from .machines import USERS, Machine, Network
+from .beats import BEATS, assert_no_two_runs_at_once, prepare, runs_of
+from .machines import Machine, Network
 from .recorded import job_events
 from .roles import LOG, POOLBOOK, RolePool, wait_until
 
@@ -28,7 +24,6 @@ ACCESS_POINTS: Final = ("ap1", "ap2")
 EXECUTION_POINTS: Final = ("ep1", "ep2", "ep3", "ep4")
 LEASE_S: Final = 20  #: the shortest that a submission accepts
 CLOCK_S: Final = 1800  #: by how much a clock may be wrong; certificates are valid an hour before they are issued
-BEAT_S: Final = 0.5
 _USER: Final = "alice"
 _PATIENCE_S: Final = 600.0
 _MOST_UNFINISHED: Final = 15  #: jobs of an access point
@@ -38,11 +33,7 @@ _INTERVALS: Final = {
 }  # fmt: skip
 _PROGRAM: Final = f"""\
 #!/bin/sh
-# Records on the machine when it runs, in seconds since the kernel started, which is one for all machines.
-beats=$2 record=/srv/{_USER}/runs/$1.$$
-beat() {{ read -r uptime _ < /proc/uptime; echo "$uptime" >> "$record"; }}
-while [ "$beats" -gt 0 ]; do beat; sleep {BEAT_S}; beats=$((beats - 1)); done
-cat "in.$1" > "out.$1" || exit 3
+{BEATS}cat "in.$1" > "out.$1" || exit 3
 mkdir "more.$1" && cp "in.$1" "more.$1/copy" || exit 3
 beat
 echo "$1 ended"
@@ -99,9 +90,7 @@ class FaultStory:
     def _set_up(self) -> None:
         for name in ("cm1", *ACCESS_POINTS, *EXECUTION_POINTS):
             machine = self.pool.add_machine(name, movable_clock=True)
-            folder = machine.home(_USER) / "runs"
-            folder.mkdir()
-            os.chown(folder, USERS[_USER], 100)
+            prepare(machine)
             self.pool.start(machine)
         for name in ACCESS_POINTS:
             program = self._machine(name).home(_USER) / "work.sh"
@@ -157,7 +146,7 @@ class FaultStory:
         self.faults[fault] += 1
         if fault in ("kill", "restart") and self._is_serving(name):
             self._note(f"{fault} {name}")
-            self._stop(name, signal.SIGKILL if fault == "kill" else signal.SIGTERM)
+            self.pool.stop(machine, signal.SIGKILL if fault == "kill" else signal.SIGTERM)
             self._start_later(name, 0, 0.5, 5, 40)
         elif fault == "kill all" and machine.running():
             self._note(f"kill all processes of {name}")
@@ -193,10 +182,6 @@ class FaultStory:
         elif fault == "heal":
             self._note("the network heals")
             self.network.heal()
-
-    def _stop(self, name: str, number: int) -> None:
-        self.pool.daemons[name].kill(number)
-        self.pool.daemons[name].wait()
 
     def _start_later(self, name: str, *seconds: float) -> None:
         def start() -> None:
@@ -238,12 +223,7 @@ class FaultStory:
 
     def check(self) -> None:
         """Stop all roles, and check that nothing was lost."""
-        for name in self.network.machines:
-            self._stop(name, signal.SIGTERM)
-        logs = {name: machine.home("pool") / "pool.db" for name, machine in self.network.machines.items()}
-        for log in logs.values():
-            call("verify", "-log", str(log))
-        call("audit", *map(str, logs.values()))
+        self.pool.stop_and_check_logs()
         for name in ACCESS_POINTS:
             self._check_jobs(name)
         self._check_runs()
@@ -270,19 +250,6 @@ class FaultStory:
 
     def _check_runs(self) -> None:
         """Check that no job ran twice at the same time."""
-        runs = defaultdict[str, list[tuple[float, float, str]]](list)
-        for name in EXECUTION_POINTS:
-            for path in (self._machine(name).home(_USER) / "runs").iterdir():
-                beats = [float(line) for line in path.read_text().split()]
-                runs[path.name.partition(".")[0]].append((beats[0], beats[-1], name))
-        for tag, beats_of in runs.items():
-            for (_, end, one), (begin, _, other) in zip(sorted(beats_of), sorted(beats_of)[1:], strict=False):
-                assert end < begin, f"{tag} ran on {one} until {end}, and from {begin} on {other}"
+        runs = runs_of(map(self._machine, EXECUTION_POINTS))
+        assert_no_two_runs_at_once(runs)
         self._note(f"{len(runs)} jobs ran {sum(map(len, runs.values()))} times; faults: {json.dumps(self.faults)}")
-
-
-def call(*command: str) -> None:
-    """Run a command of Poolbook in this process, which reads the logs of several machines."""
-    with redirect_stdout(StringIO()) as out:
-        code = main(command)
-    assert code == 0, f"{' '.join(command)}:\n{out.getvalue()}"

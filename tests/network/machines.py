@@ -32,7 +32,9 @@ from typing import Final
 
 import psutil
 
-DOMAIN: Final = "poola.example"
+from poolbook.adapters.replaced_files import replace_file
+
+DOMAIN: Final = "poola.example"  #: of a machine, unless another one is given
 USERS: Final = {"alice": 2001, "bob": 2002, "carol": 2003}  #: users of all machines, and their uids
 PATIENCE: Final = 60.0  #: seconds to wait for a process of a machine
 _SUBNET: Final = "10.77.0"
@@ -141,10 +143,11 @@ class Namespaces:
 
 
 class Daemon:
-    """A process that a machine runs in the background. Its output goes to the file `output`."""
+    """A process that a machine runs in the background. Its output goes to the file `output`, from the byte `begin`;
+    before that is the output of earlier processes."""
 
-    def __init__(self, launcher: subprocess.Popen[bytes], output: Path) -> None:
-        self.launcher, self.output = launcher, output
+    def __init__(self, launcher: subprocess.Popen[bytes], output: Path, begin: int) -> None:
+        self.launcher, self.output, self.begin = launcher, output, begin
         self.pid = child_of(launcher)  #: as this process sees it
 
     def running(self) -> bool:
@@ -155,23 +158,35 @@ class Daemon:
         with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
+    def resume(self) -> None:
+        """Continue the process after SIGSTOP. nsenter, its parent, stopped, too."""
+        self.launcher.send_signal(signal.SIGCONT)
+        self.kill(signal.SIGCONT)
+
     def wait(self) -> int:
         """Return the exit code: that of the process, or 128 and the signal's number."""
         code = self.launcher.wait(PATIENCE)
         return code if code >= 0 else 128 - code
 
     def text(self) -> str:
+        """Return the output of this process and of earlier ones."""
         return self.output.read_text(errors="replace")
+
+    def own_text(self) -> str:
+        """Return the output of this process."""
+        return self.output.read_bytes()[self.begin :].decode(errors="replace")
 
 
 class Machine:
     """A machine of a network. `folder` is its directory: the same path inside and outside, invisible to the other
     machines. Each user has a directory in /srv, which is `home(user)` outside."""
 
-    def __init__(self, network: Network, name: str, number: int, *, behind_nat: bool, movable_clock: bool) -> None:
-        self.network, self.name, self.number = network, name, number
+    def __init__(
+        self, network: Network, name: str, domain: str, number: int, *, behind_nat: bool, movable_clock: bool
+    ) -> None:
+        self.network, self.name, self.domain, self.number = network, name, domain, number
         self.behind_nat, self.movable_clock = behind_nat, movable_clock
-        self.host = f"{name}.{DOMAIN}"
+        self.host = f"{name}.{domain}"
         self.folder = network.folder / name
         self.address = f"{_INSIDE_NAT}.2" if behind_nat else f"{_SUBNET}.{number}"
         self.mac = f"02:00:0a:4d:00:{number:02x}"  #: of the machine, or of its gateway; a cut names it
@@ -261,11 +276,12 @@ class Machine:
         """Start a daemon. Its output is appended to NAME.out in the machine's directory (default: the program's
         name). `options` are those of `run`: user, cwd."""
         output = self.folder / f"{name or Path(argv[0]).name}.out"
+        begin = output.stat().st_size if output.exists() else 0
         with output.open("ab") as stream:
             launcher = subprocess.Popen(
                 self._command(argv, **options), stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT
             )
-        self.daemons.append(Daemon(launcher, output))
+        self.daemons.append(Daemon(launcher, output, begin))
         return self.daemons[-1]
 
     def run(
@@ -340,21 +356,24 @@ class Network:
             machine.power_off()
         self.switch.close()
 
-    def machine(self, name: str, *, behind_nat: bool = False, movable_clock: bool = False) -> Machine:
+    def machine(
+        self, name: str, domain: str = DOMAIN, *, behind_nat: bool = False, movable_clock: bool = False
+    ) -> Machine:
         """Add a machine and start it. One behind NAT has a private address; it can open connections, and no machine
         can open one to it."""
         number = len(self.machines) + 1
-        machine = Machine(self, name, number, behind_nat=behind_nat, movable_clock=movable_clock)
+        machine = Machine(self, name, domain, number, behind_nat=behind_nat, movable_clock=movable_clock)
         self.machines[name] = machine
         for other in self.machines.values():
             self.write_hosts(other)
         return machine
 
     def write_hosts(self, machine: Machine) -> None:
-        """Write a machine's /etc/hosts: itself, and the machines that have an address on the switch's subnet."""
+        """Write a machine's /etc/hosts: itself, and the machines that have an address on the switch's subnet. The file
+        is replaced as a whole, because a program that reads half of it does not find the other machines."""
         known = [other for other in self.machines.values() if other is not machine and not other.behind_nat]
         lines = [f"{each.address} {each.host} {each.name}" for each in (machine, *known)]
-        (machine.folder / "system/etc/hosts").write_text("\n".join(["127.0.0.1 localhost", *lines, ""]))
+        replace_file(machine.folder / "system/etc/hosts", "\n".join(["127.0.0.1 localhost", *lines, ""]))
 
     def cut(self, one: Machine, other: Machine) -> None:
         """Lose all packets between two machines. Neither of them notices."""

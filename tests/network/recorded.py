@@ -4,10 +4,12 @@
 contain, in seconds since the first submission:
 
 - `actions`: what was done to the machines, and when.
+- `settings`: the settings of each machine that the other machines do not have.
 - `submit`: the submit files, and the programs that they name.
 - `jobs`: the events in the job event logs, per access point and job: seconds, number, slot, and detail (a return value,
   an eviction's code, or the reason). Image sizes (006) are left out, because they depend on the kernel.
 - `slots`: the transitions in the StartLogs, per slot: seconds, source, target. A start of the startd has no source.
+- `snapshots`: what `condor_status` and `condor_status -absent` showed: seconds, name, slots, absent slots (07).
 - `commands`: the commands for tokens and what they printed (scenarios 14 and 14b).
 
 What a run of Poolbook has to equal, and what not:
@@ -21,6 +23,9 @@ What a run of Poolbook has to equal, and what not:
   and the access point gives the job up later. (In Poolbook a lease ends a third later, because the last renewal before
   a cut may be that old.)
 - **Free**: which slot a job gets if several match equally, and the order in which slots are matched.
+  (08: when both pools have free slots, the first one that matches a job gets it; HTCondor looks every 5 s. 09: if a
+  user's share is not a whole number of slots, because its jobs ran a moment longer, its access points take turns;
+  HTCondor counts the usage in whole seconds.)
 - **Different on purpose**: a job that the same shadow reconnected cannot send its output in HTCondor (a fault: 02b,
   `transkey is invalid!`); it ends normally in Poolbook. The last seconds of a lease count from the last renewal, so
   whether 45 s without network end a job with a lease of 60 s (02) depends on the renewals' phase.
@@ -45,7 +50,7 @@ from poolbook.domain.events import DaemonReported, JobLogged, JobsLogged, SlotTr
 DATA: Final = Path(__file__).parents[1] / "data" / "many"
 _SCENARIOS: Final = (
     "01-plain", "02-cut-short", "02b-cut-short-lease-150", "03-cut-long", "04-schedd-killed", "05-startd-killed",
-    "14-idtokens", "14b-token-request",
+    "07-absent", "08-flocking", "08b-flocking-local-domain", "09-two-aps", "14-idtokens", "14b-token-request",
 )  # fmt: skip
 _IMAGE_SIZE: Final = 6
 _SLOT = re.compile(r"(slot[\d_]+@[\w.-]+)")
@@ -138,10 +143,26 @@ def expectations(folder: Path) -> dict[str, Any]:
             [_seconds(line.time - begin), line.machine, line.text] for line in timeline if _changes_a_machine(line)
         ],
     }
+    snapshots = [line for line in timeline if line.text.startswith("snapshot absent-")]
+    if snapshots:
+        names = [(line, line.text.partition(" ")[2]) for line in snapshots]
+        result["snapshots"] = [
+            [
+                _seconds(line.time - begin),
+                name,
+                _slots(folder / name / "status.txt"),
+                _slots(folder / name / "absent.txt"),
+            ]
+            for line, name in names
+        ]
+        return result
     if not submissions:
         commands = [line for line in timeline if line.output]
         result["commands"] = [[_seconds(line.time - begin), *line[1:]] for line in commands]
         return result
+    settings = {path.parts[-3]: dict(_settings(path)) for path in sorted(folder.glob("*/config/20-*.conf"))}
+    if any(settings.values()):
+        result["settings"] = {machine: values for machine, values in settings.items() if values}
     result["submit"] = list(_submit_files(folder, submissions, begin))
     result["jobs"], result["slots"] = {}, {}
     for path in sorted(folder.glob("jobs/*/job.log")):
@@ -149,9 +170,26 @@ def expectations(folder: Path) -> dict[str, Any]:
         for job, *values in job_events(_read(path)):
             result["jobs"].setdefault(schedd, {}).setdefault(job, []).append(_since(begin, values))
     for path in sorted(folder.glob("ep*/log/StartLog*")):
-        for slot, *values in slot_transitions(_read(path), f"{path.parts[-3]}.poola.example"):
+        for slot, *values in slot_transitions(_read(path), f"{path.parts[-3]}.{_domain(path.parents[1])}"):
             result["slots"].setdefault(slot, []).append(_since(begin, values))
     return result
+
+
+def _settings(path: Path) -> Iterator[tuple[str, str]]:
+    """Yield the settings in a file, without those of roles, of equal slots and of daemons' logs."""
+    for line in path.read_text().splitlines():
+        name, _, value = line.partition(" = ")
+        if value and not re.search(r"_DEBUG$|^NUM_|^MEMORY$|^SLOT_TYPE", name):
+            yield name, value
+
+
+def _domain(machine: Path) -> str:
+    """Return the domain of a machine, given its folder."""
+    return dict(_settings(machine / "config/10-pool.conf"))["UID_DOMAIN"]
+
+
+def _slots(path: Path) -> list[str]:
+    return sorted(re.findall(r"(?m)^(slot\d+@\w+)\.", path.read_text()))
 
 
 def _changes_a_machine(line: Action) -> bool:

@@ -10,14 +10,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from typing import Any, Final
 
 from .machines import Machine, Network
 from .recorded import JobEvent, Transition, job_events
-from .roles import RolePool, wait_until
+from .roles import POOL_A, POOL_B, RolePool, pool_of, wait_until
+
+_Action = Callable[["RecordedPool", Machine, str], None]
 
 SCALE: Final = float(os.environ.get("POOLBOOK_NETWORK_SCALE", "0.5"))
 _RESTART_S: Final = 10  #: after what time HTCondor's master restarts a killed daemon
@@ -35,21 +39,47 @@ class RecordedPool(RolePool):
         super().__init__(network, {name: max(1, round(seconds * SCALE)) for name, seconds in _INTERVALS.items()})
         self.recording = recording
         self.times: dict[str, float] = {}  #: when each action was done last, in seconds since the epoch
+        settings = recording.get("settings", {})
         for _, name, _ in recording["actions"]:
             if name != "-" and name not in network.machines:
-                self.add_machine(name)
+                self.add_machine(name, dict(_scaled_settings(settings.get(name, {}))))
 
     def replay(self) -> None:
         """Do all actions of the recording."""
         begin = time.monotonic() - self.recording["actions"][0][0] * SCALE
+        for seconds, actions in self._moments():
+            time.sleep(max(0.0, begin + seconds * SCALE - time.monotonic()))
+            with self._paused_manager() if len(actions) > 1 else nullcontext():
+                for action, name, text in actions:
+                    self.times[text] = time.time()
+                    action(self, self.network.machines.get(name, next(iter(self.network.machines.values()))), text)
+            if actions[0][0] in (RecordedPool._wait_for_slots, RecordedPool._wait_for_jobs):
+                begin = time.monotonic() - seconds * SCALE
+
+    def _moments(self) -> list[tuple[float, list[tuple[_Action, str, str]]]]:
+        """Return the actions and their times. Submissions that follow each other within a second come together."""
+        moments: list[tuple[float, list[tuple[_Action, str, str]]]] = []
         for seconds, name, text in self.recording["actions"]:
             action = next((action for pattern, action in _ACTIONS if re.search(pattern, text)), None)
             assert action is not None, f"unknown action: {text}"
-            time.sleep(max(0.0, begin + seconds * SCALE - time.monotonic()))
-            self.times[text] = time.time()
-            action(self, self.network.machines.get(name, next(iter(self.network.machines.values()))), text)
-            if action in (RecordedPool._wait_for_slots, RecordedPool._wait_for_jobs):
-                begin = time.monotonic() - seconds * SCALE
+            begin, actions = moments[-1] if moments else (0.0, [])
+            if action == RecordedPool.submit and actions and actions[0][0] == action and seconds < begin + 1:
+                actions.append((action, name, text))
+            else:
+                moments.append((seconds, [(action, name, text)]))
+        return moments
+
+    @contextmanager
+    def _paused_manager(self) -> Iterator[None]:
+        """Pause the manager of pool A while several users submit, since that takes longer here. It negotiates for all
+        jobs at once, when those of pool B already run, so that no others flock before."""
+        manager, other = self.daemons[POOL_A.manager], self.network.machines.get("apb")
+        manager.kill(signal.SIGSTOP)
+        try:
+            yield
+            wait_until(lambda: other is None or self.statuses(other).count("2") == 2, self.texts)
+        finally:
+            manager.resume()
 
     def submit(self, machine: Machine, text: str) -> None:
         """Submit a recorded submit file as its user."""
@@ -68,10 +98,19 @@ class RecordedPool(RolePool):
         self.wait_until_serving(machine)
         self.run(machine, "submit", name, user=user)
 
+    def _start_unless_running(self, machine: Machine, _: str) -> None:
+        if machine.name not in self.daemons or not self.daemons[machine.name].running():
+            self.start(machine)
+
+    def _join_both_pools(self, machine: Machine, _: str) -> None:
+        """Start the managers of both pools, and let an access point join both."""
+        for name in (POOL_A.manager, POOL_B.manager, machine.name):
+            self.start(self.network.machines[name])
+        self.flock(machine, POOL_B)
+
     def _wait_for_slots(self, machine: Machine, text: str) -> None:
         """Wait until the manager shows a number of slots."""
-        count = int(re.findall(r"\d+", text)[0])
-        wait_until(lambda: len(self.slots()) == count, self.texts)
+        self.wait_for_slots(pool_of(machine.name), int(re.findall(r"\d+", text)[0]))
 
     def _wait_for_jobs(self, machine: Machine, text: str) -> None:
         """Wait until a number of jobs run."""
@@ -85,8 +124,7 @@ class RecordedPool(RolePool):
 
     def _kill_role_and_restart(self, machine: Machine, _: str) -> None:
         """Kill the role's process alone. HTCondor's fast restart has the same effect on jobs."""
-        self.daemons[machine.name].kill()
-        self.daemons[machine.name].wait()
+        self.stop(machine, signal.SIGKILL)
         time.sleep(_RESTART_S * SCALE)
         self.start(machine)
 
@@ -113,8 +151,9 @@ def _no_action(pool: RecordedPool, machine: Machine, text: str) -> None:
     """Do nothing: a remark, or an action on a process that Poolbook does not have."""
 
 
-_ACTIONS: Final[tuple[tuple[str, Callable[[RecordedPool, Machine, str], None]], ...]] = (
-    (r"^condor_master started", RecordedPool.start),
+_ACTIONS: Final[tuple[tuple[str, _Action], ...]] = (
+    (r"^has a token \S+ of pool B", RecordedPool._join_both_pools),
+    (r"^condor_master started", RecordedPool._start_unless_running),
     (r"^collector shows \d+ slots", RecordedPool._wait_for_slots),
     (r"condor_submit", RecordedPool.submit),
     (r"^\d+ jobs run", RecordedPool._wait_for_jobs),
@@ -126,13 +165,18 @@ _ACTIONS: Final[tuple[tuple[str, Callable[[RecordedPool, Machine, str], None]], 
     (r"^kill -KILL condor_startd", RecordedPool._kill_and_restart),  # its starters and jobs end with it
     (r"^power off", lambda _, machine, __: machine.power_off()),
     (r"^whole machine killed", lambda _, machine, __: machine.kill9()),
-    (r"^kill -KILL condor_(shadow|starter)|^next:|^the same by|^queue NOT empty", _no_action),
+    (r"^kill -KILL condor_(shadow|starter)|^next:|^the same by|^queue NOT empty|^alice and", _no_action),
 )
 """What to do for an action of a recording."""
 
 
 def _scaled(match: re.Match[str]) -> str:
     return f"{match[1]} = {max(1, round(int(match[2]) * SCALE))}"
+
+
+def _scaled_settings(settings: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for name, value in settings.items():
+        yield name, f"{int(value) * SCALE}" if name == "PRIORITY_HALFLIFE" else value
 
 
 def _seconds(time_text: str) -> float:

@@ -8,6 +8,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -247,5 +248,9 @@ def test_no_process_survives_a_killed_test(tmp_path: Path) -> None:
         pids = [int(pid) for pid in test.stdout.readline().split()]
         assert len(pids) == 2
         test.kill()
-    _, alive = psutil.wait_procs([psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)], PATIENCE)
+    living = []
+    for pid in pids:
+        with suppress(psutil.NoSuchProcess):
+            living.append(psutil.Process(pid))
+    _, alive = psutil.wait_procs(living, PATIENCE)
     assert alive == []

@@ -14,14 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from .machines import Machine, Network, missing_requirements
 from .recorded import JobEvent, load
 from .recorded_pool import SCALE, RecordedPool
-from .roles import LOG, POOLBOOK, URL, RolePool, wait_until
+from .roles import LOG, POOL_A, POOLBOOK, URL, RolePool, wait_until
 
 pytestmark = [
     pytest.mark.network,
@@ -104,6 +104,45 @@ def test_jobs_of_killed_execution_points_run_again(tmp_path: Path) -> None:
         assert {end for job_runs in runs for _, end in job_runs} == {LOST, TERMINATED}
 
 
+def test_jobs_that_find_no_slot_flock_to_the_other_pool(tmp_path: Path) -> None:
+    with replayed(tmp_path, "08-flocking") as pool:
+        assert ended_entries(pool) == ended_recorded_entries(pool)
+        places, recorded = Counter(starts(pool).places()), Counter(recorded_starts(pool).places())
+        # When alice has no jobs left, bob's last two run in the pool whose slots are free first. HTCondor matched those
+        # of ep1 only after 5 s, so one of the jobs ran at epb.
+        assert places.pop(("bob", "epb")) >= 2 and recorded.pop(("bob", "epb")) == 3
+        assert places.pop(("bob", "ep1"), 0) <= 2 and recorded.pop(("bob", "ep1")) == 1
+        assert places == recorded, starts(pool)
+        assert priority_factors(pool, "cmb") == dict.fromkeys(("alice", "bob", "carol"), 1000)
+        pool.stop_and_check_logs()
+
+
+def test_users_of_the_other_pool_have_the_remote_factor_and_keep_their_claims(tmp_path: Path) -> None:
+    with replayed(tmp_path, "08b-flocking-local-domain") as pool:
+        pool.wait_for_empty_queue(pool.network.machines["apb"])
+        assert ended_entries(pool) == ended_recorded_entries(pool)
+        for each in (starts(pool), recorded_starts(pool)):
+            places = Counter(each.places())
+            assert places.pop(("carol", "epb")) == 6
+            assert places == {("alice", "ep1"): 4, ("alice", "epb"): 4}
+            assert max(each.times_of("alice")) <= min(each.times_of("carol"))
+        assert priority_factors(pool, "cmb") == {"alice": 5000, "carol": 1000}
+        pool.stop_and_check_logs()
+
+
+def test_a_user_of_two_access_points_has_one_share(tmp_path: Path) -> None:
+    with replayed(tmp_path, "09-two-aps") as pool:
+        assert ended_entries(pool) == ended_recorded_entries(pool)
+        for each in (starts(pool), recorded_starts(pool)):
+            users = each.users()
+            begin = users.index("carol")
+            before = Counter(users[:begin])
+            assert abs(before["alice"] - before["bob"]) <= 2
+            assert Counter(users[begin : begin + 4])["carol"] >= 2, "her real priority is the best"
+            assert Counter(users[begin : begin + 8])["carol"] == 4
+        pool.stop_and_check_logs()
+
+
 def test_tokens_that_are_expired_limited_or_foreign_admit_no_machine(tmp_path: Path) -> None:
     recorded = recorded_admissions("14-idtokens")
     assert recorded == dict.fromkeys(("expired", "read-only", "wrong-key"), False)
@@ -153,7 +192,7 @@ def request_token(pool: RolePool, manager: Machine) -> None:
         last = (result.stdout + result.stderr).splitlines()[-1]
         assert re.sub(r"\d+", "ID", last) == re.sub(r"\d+", "ID", output[-1])
     assert requester.wait() == 0
-    pool.token = requester.text().splitlines()[-1]
+    pool.tokens[POOL_A] = requester.text().splitlines()[-1]
 
 
 def recorded_admissions(scenario: str) -> dict[str, bool]:
@@ -168,6 +207,71 @@ def recorded_admissions(scenario: str) -> dict[str, bool]:
         elif kind and "condor_ping -debug -verbose -type collector ADVERTISE_STARTD" in text and output:
             admissions[kind] = "ADVERTISE_STARTD failed!" not in output
     return admissions
+
+
+class Start(NamedTuple):
+    """The start of a job, in seconds since any moment."""
+
+    time: float
+    user: str
+    machine: str
+
+
+class Starts(list[Start]):
+    """The starts of the jobs of all access points, in order."""
+
+    def places(self) -> list[tuple[str, str]]:
+        return [(start.user, start.machine) for start in self]
+
+    def users(self) -> list[str]:
+        return [start.user for start in self]
+
+    def times_of(self, user: str) -> list[float]:
+        return [start.time for start in self if start.user == user]
+
+
+def starts(pool: RecordedPool) -> Starts:
+    names = pool.recording["jobs"]
+    events = ((name, event) for name in names for event in pool.job_events(name) if event.number == 1)
+    return Starts(sorted(Start(e.time, user_of(pool, name, e.job), machine_of(e.slot)) for name, e in events))
+
+
+def recorded_starts(pool: RecordedPool) -> Starts:
+    return Starts(
+        sorted(
+            Start(time, user_of(pool, name, job), machine_of(slot))
+            for name, jobs in pool.recording["jobs"].items()
+            for job, rows in jobs.items()
+            for time, number, slot, _ in rows
+            if number == 1
+        )
+    )
+
+
+def user_of(pool: RecordedPool, name: str, job: str) -> str:
+    """Return the user of a job. The clusters of an access point have the numbers of its submissions."""
+    users: list[str] = [user for _, access_point, user, *_ in pool.recording["submit"] if access_point == name]
+    return users[int(job.partition(".")[0]) - 1]
+
+
+def priority_factors(pool: RecordedPool, manager: str) -> dict[str, float]:
+    report = pool.run(pool.network.machines[manager], "userprio", "-allusers")
+    return {user: float(factor) for user, factor in re.findall(r"(?m)^(\w+)@\S+ +[\d.]+ +([\d.]+)", report)}
+
+
+def ended_recorded_entries(pool: RecordedPool) -> dict[tuple[str, str], tuple[Entry, ...]]:
+    """Return the compared events of all recorded jobs that ended, by access point and job."""
+    return {
+        (name, job): entries
+        for name in pool.recording["jobs"]
+        for job, entries in recorded_entries(pool, name, placed=False).items()
+        if entries[-1][0] == 5
+    }
+
+
+def ended_entries(pool: RecordedPool) -> dict[tuple[str, str], tuple[Entry, ...]]:
+    """Return the events of the same jobs."""
+    return {(name, job): job_entries(pool, name, placed=False)[job] for name, job in ended_recorded_entries(pool)}
 
 
 def job_entries(pool: RecordedPool, name: str, *, placed: bool = True) -> dict[str, tuple[Entry, ...]]:

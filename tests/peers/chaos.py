@@ -54,7 +54,7 @@ class Story:
     """A story from a seed. ``lines`` has what happened, in order. A ``hurried`` one has short leases and slow answers,
     so that faults of leases show soon."""
 
-    def __init__(self, seed: int, hurried: bool = False) -> None:
+    def __init__(self, seed: int, hurried: bool = False, managers: int = 1) -> None:
         self.random = Random(seed)
         choose = self.random.choice
         self.pool = SimulatedPool(
@@ -65,6 +65,7 @@ class Story:
             dialect=choose(("manual", "htcondor-25")),
             kind=choose(("static", "partitionable")),
             drifts=choose(((0,), (-10_000, 0, 100, 10_000))),
+            managers=managers,
         )
         self.lines: list[str] = []
         self.jobs: Counter[str] = Counter()
@@ -235,11 +236,12 @@ class Story:
                 assert not node.state.assigned_slots, (name, node.state.assigned_slots)
                 assert not node.state.claim_requests
             if name.startswith("execution"):
-                assert {slot: one.state_activity for slot, one in node.state.slots.items()} == {
-                    slot: one.state_activity
-                    for slot, one in pool.manager.state.slots.items()
-                    if slot in node.state.slots
-                }
+                for manager in pool.managers:
+                    assert {slot: one.state_activity for slot, one in node.state.slots.items()} == {
+                        slot: one.state_activity
+                        for slot, one in manager.state.slots.items()
+                        if slot in node.state.slots
+                    }, manager.name
                 assert node.state.peers.shown == {}, node.state.peers.shown
 
     def audit(self) -> None:
@@ -275,11 +277,11 @@ def _queue(node: Node) -> list[tuple[int, list[str]]]:
     ]
 
 
-def failure_of(seed: int, hurried: bool = False) -> str:
+def failure_of(seed: int, hurried: bool = False, managers: int = 1) -> str:
     """Run the story of a seed. Return why it failed, with the story; empty if it did not."""
-    story = Story(seed, hurried)
+    story = Story(seed, hurried, managers)
     try:
         story.run()
     except (Exception, pytest.fail.Exception) as error:
-        return "\n".join([f"seed {seed}{' hurried' if hurried else ''}: {error}", *story.lines])
+        return "\n".join([f"seed {seed}{' hurried' if hurried else ''}, managers {managers}: {error}", *story.lines])
     return ""

@@ -21,6 +21,7 @@ import msgspec
 from attrs import define, field
 
 from poolbook.adapters.fabric.links import Links
+from poolbook.adapters.runtime.availability import Availability
 from poolbook.adapters.runtime.engine import Engine
 from poolbook.adapters.stores.memory import MemoryRecorder
 from poolbook.adapters.stores.seal import AppendBatch, Row
@@ -29,13 +30,15 @@ from poolbook.domain.events import ClaimEnded, Event, Followed, JobExited, Write
 from poolbook.domain.ports import stimuli as s
 from poolbook.domain.ports.log import Head, LogError, LogUnavailable
 from poolbook.domain.ports.world import ClientLaunch, Launch
-from poolbook.domain.state.peers import ACCESS_POINT, MANAGER, peer_of_slot
+from poolbook.domain.state.peers import ACCESS_POINT, MANAGER, peer_of_slot, role_of
 from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import EPOCH, Behave, VirtualWorld, sleep_behaviour
 
 from ..domain.pools import JOB, MACHINE, selection
 from ..job_commands import job_command
+
+FIRST_MANAGER = "manager/cm1"
 
 
 @define(eq=False)
@@ -76,14 +79,24 @@ class Network:
 
 @define(eq=False)
 class NodeCarrier:
+    """Carries the datagrams of a node. A standby manager calls the first manager manager/cm1."""
+
     network: Network
     name: str
+    home: str = MANAGER  #: the name in the network of the manager of the node's pool
 
     def send(self, peer: str, data: bytes) -> None:
-        self.network.send(self.name, peer, data)
+        peer = self.home if peer == MANAGER else peer
+        self.network.send(self.name, MANAGER if peer == FIRST_MANAGER else peer, data)
 
     def receive(self) -> list[tuple[str, bytes]]:
-        return self.network.arrived.pop(self.name, [])
+        return [(self.own_name_of(sender), data) for sender, data in self.network.arrived.pop(self.name, [])]
+
+    def own_name_of(self, peer: str) -> str:
+        is_standby = role_of(self.name) == MANAGER != self.name
+        if peer == self.home != MANAGER:
+            return MANAGER
+        return FIRST_MANAGER if is_standby and peer == MANAGER else peer
 
     def fileno(self) -> int:
         raise NotImplementedError
@@ -263,12 +276,15 @@ class Node:
     dialect: str = "htcondor-25"
     settings: dict[str, str] = field(factory=dict)
     drift: int = 0  #: of its machine's clocks, in microseconds per second
+    managers: tuple[str, ...] = (MANAGER,)  #: of the pool, and those to which an access point flocks
+    domain: str = "example.org"
     is_up: bool = False
     disk: Disk = field(init=False)
     log: StoredLog = field(init=False)
     world: NodeWorld = field(init=False)
     engine: Engine = field(init=False)
     links: Links = field(init=False)
+    availability: Availability = field(init=False)
     past_logs: list[StoredLog] = field(factory=list)
     past_disks: list[Disk] = field(factory=list)
     past_worlds: list[NodeWorld] = field(factory=list)  #: those of earlier logs, whose processes may still run
@@ -282,6 +298,10 @@ class Node:
     @property
     def state(self) -> State:
         return self.engine.state
+
+    @property
+    def is_manager(self) -> bool:
+        return role_of(self.name) == MANAGER
 
     @property
     def label(self) -> str:
@@ -317,9 +337,11 @@ class Node:
         role, _, name = self.name.partition("/")
         log_id = f"{self.network.random.getrandbits(64):016x}"
         self._use(Disk(self.network))
-        founding = s.FoundPool(
-            "founding", name or "pool", self.dialect, "example.org", "0.1", self.settings, log_id, (role,)
-        )
+        settings = self.settings
+        if self.is_manager and "HAD_LIST" in settings:
+            settings = settings | {"HAD_NAME": name or "cm1"}
+        names = name or "pool", self.dialect, self.domain, "0.1"
+        founding = s.FoundPool("founding", *names, settings, log_id, (role,))
         self.engine.handle([founding])
 
     def _use(self, disk: Disk) -> None:
@@ -359,10 +381,16 @@ class Node:
         self.log.raise_epoch(f"{self.name}:{self._starts}", self.engine.now(), "serve")
         self.engine.read_on()
         self.network.arrived.pop(self.name, None)
+        carrier = NodeCarrier(self.network, self.name, self.managers[0])
+        others = [carrier.own_name_of(manager) for manager in self.managers if manager != self.name]
         self.links = Links(
-            self.name, NodeCarrier(self.network, self.name), self.log, lambda: self.engine.state,
-            self.ticks, self.engine.now, self.engine.id, self.engine.renew_deadlines,
+            MANAGER if self.is_manager else self.name, carrier, self.log, lambda: self.engine.state,
+            self.ticks, self.engine.now, self.engine.id, self.engine.renew_deadlines, managers=lambda: others,
         )  # fmt: skip
+        self.availability = Availability(
+            self.engine, self.ticks, self.links.tell, self.links.other_managers, lambda text: None
+        )
+        self.links.on_message = self.availability.receive
         self.engine.deadline_of = self.links.deadline_of
         self.engine.subscribe(lambda first, events: self.links.note(events))
         self.engine.subscribe(self._check_leases)
@@ -381,7 +409,7 @@ class Node:
                 world, key = self.running.get(job, (None, ""))
                 if world is not None and world.has_process(key):
                     raise TwiceRunning(f"{job} is given up, but still runs on {world.name}")
-            elif isinstance(event, ClaimEnded) and self.name != MANAGER:
+            elif isinstance(event, ClaimEnded) and not self.is_manager:
                 is_holder = self.name.startswith(ACCESS_POINT)
                 if is_holder and not event.stimulus.startswith("lease"):
                     continue  # its execution point has ended it
@@ -447,6 +475,7 @@ class Node:
             self.world.next_instant(),
             None if wake is None else wake - self.engine.now() + self.world.clock,
             self.links.next_due(),
+            self.availability.due(),
         ]
         return min(self._instant(at) for at in instants if at is not None)
 
@@ -471,11 +500,15 @@ class Node:
             self.engine.handle(self.engine.wait(self.world.now()))
             for stimulus in self.links.receive():
                 self.engine.handle([stimulus])
+            due = self.availability.due()
+            if due is not None and due <= self.ticks():
+                self.engine.handle([*self.availability.due_stimuli()])
+                self.availability.send()
         raise AssertionError(f"{self.name} does not come to rest")
 
 
 class SimulatedPool:
-    """A manager, access points and execution points."""
+    """Managers, access points and execution points. All managers negotiate, unless the settings have a HAD_LIST."""
 
     def __init__(
         self,
@@ -489,21 +522,33 @@ class SimulatedPool:
         machine: dict[str, str] | None = None,
         kind: str = "static",
         drifts: Sequence[int] = (0,),
+        managers: int = 1,
+        startd: dict[str, str] | None = None,
     ) -> None:
         """Create a pool.
 
         :param drifts: of a machine's clock, in microseconds per second; each machine has one of them
         """
-        self.kind = kind
+        self.kind, self.startd = kind, startd or {}
         self.machine = MACHINE | (machine or {})
         self.random = Random(seed)
         self.network = Network(self.random)
         self.running: dict[str, tuple[NodeWorld, str]] = {}
-        names = ["manager", *(f"access-point/ap{n}" for n in range(1, access_points + 1))]
+        names = [MANAGER, *(f"manager/cm{n}" for n in range(2, managers + 1))]
+        names += [f"access-point/ap{n}" for n in range(1, access_points + 1)]
         names += [f"execution-point/ep{n}" for n in range(1, execution_points + 1)]
         self.slots = slots
         self.nodes = {
-            name: Node(name, self.network, self.running, behave, dialect, settings or {}, self.random.choice(drifts))
+            name: Node(
+                name,
+                self.network,
+                self.running,
+                behave,
+                dialect,
+                settings or {},
+                self.random.choice(drifts),
+                (*names[:managers],),
+            )
             for name in names
         }
         self._ids = itertools.count(1)
@@ -516,6 +561,10 @@ class SimulatedPool:
     @property
     def manager(self) -> Node:
         return self.nodes["manager"]
+
+    @property
+    def managers(self) -> list[Node]:
+        return [node for node in self.nodes.values() if node.is_manager]
 
     def ap(self, number: int = 1) -> Node:
         return self.nodes[f"access-point/ap{number}"]
@@ -537,7 +586,7 @@ class SimulatedPool:
         if self.kind == "partitionable":
             plans = (s.SlotPlan(f"slot1@{name}", self.kind, {key: str(int(share[key]) * slots) for key in share}),)
         self.nodes[f"execution-point/{name}"].ask(
-            s.AddMachine(self.id(), name, self.machine | {"Machine": f'"{name}"'}, plans)
+            s.AddMachine(self.id(), name, self.machine | {"Machine": f'"{name}"'}, plans, self.startd)
         )
 
     def set_up_again(self, name: str) -> None:

@@ -1,5 +1,5 @@
-"""Tell the story of a seed, with what each role wrote to its log: ``python -m tests.peers.tell SEED``, and ``hurried``
-after the number for the stories of planted faults.
+"""Tell the story of a seed, with what each role wrote to its log: ``python -m tests.peers.tell SEED``, and after
+the number ``hurried`` for the stories of planted faults, and ``standby`` for those with two managers.
 
 Times are true seconds since the beginning; after each role's name come the position and the time in its log, which
 differ if its clock was set. What happened to the machines and the network is marked with ``>>>``. Copies of other
@@ -35,8 +35,8 @@ def _written(node: Node) -> list[tuple[float, str]]:
     return lines
 
 
-def main(seed: int, hurried: bool) -> int:
-    story = Story(seed, hurried)
+def main(seed: int, hurried: bool, managers: int) -> int:
+    story = Story(seed, hurried, managers)
     try:
         story.run()
     except Exception as error:
@@ -53,4 +53,4 @@ def main(seed: int, hurried: bool) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), "hurried" in sys.argv[2:]))
+    sys.exit(main(int(sys.argv[1]), "hurried" in sys.argv[2:], 2 if "standby" in sys.argv[2:] else 1))

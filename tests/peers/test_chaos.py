@@ -3,7 +3,6 @@ A failure prints the seed's story; ``python -m tests.peers.tell SEED`` prints it
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -17,10 +16,9 @@ from poolbook.domain.ports.log import LogUnavailable
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import EPOCH
 
+from ..sampling import soak_examples
 from . import simulated
 from .chaos import Story, failure_of
-
-SEEDS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "10000"))
 
 
 @pytest.mark.parametrize("seed", [11, 18, 36])
@@ -28,10 +26,21 @@ def test_whatever_fails_nothing_is_lost(seed: int) -> None:
     assert failure_of(seed) == ""
 
 
+@pytest.mark.parametrize("seed", [11, 18, 36])
+def test_nothing_is_lost_if_two_managers_match_at_once(seed: int) -> None:
+    assert failure_of(seed, managers=2) == ""
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("share", range(8))
+def test_nothing_is_lost_in_many_stories_with_two_managers(share: int) -> None:
+    assert [failure for seed in range(share, soak_examples(4), 8) if (failure := failure_of(seed, managers=2))] == []
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("share", range(8))
 def test_whatever_fails_nothing_is_lost_in_many_stories(share: int) -> None:
-    assert [failure for seed in range(share, SEEDS // 2, 8) if (failure := failure_of(seed))] == []
+    assert [failure for seed in range(share, soak_examples(2), 8) if (failure := failure_of(seed))] == []
 
 
 Patch = pytest.MonkeyPatch
@@ -136,8 +145,8 @@ def _ignore_rejection(patch: Patch) -> None:
 @fault("the wall clock measures leases")
 def _wall_clock(patch: Patch) -> None:
     create = links.Links
-    patch.setattr(simulated, "Links", lambda name, carrier, log, state, clock, log_time, *rest: create(
-        name, carrier, log, state, lambda: log_time() - EPOCH, log_time, *rest
+    patch.setattr(simulated, "Links", lambda name, carrier, log, state, clock, log_time, *rest, **options: create(
+        name, carrier, log, state, lambda: log_time() - EPOCH, log_time, *rest, **options
     ))  # fmt: skip
 
 
@@ -176,5 +185,5 @@ def test_a_planted_fault_is_found_within_a_hundred_seeds(name: str, monkeypatch:
 def test_a_failure_is_told_as_a_story(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Story, "check", lambda story: pytest.fail("planted", pytrace=False))
     told_story = failure_of(18)
-    assert told_story.splitlines()[0] == "seed 18: planted"
+    assert told_story.splitlines()[0] == "seed 18, managers 1: planted"
     assert "everything is repaired" in told_story

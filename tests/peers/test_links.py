@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from poolbook.adapters.fabric.datagrams import ENCODE, Hint
-from poolbook.adapters.fabric.file_access import FileAccess
+from poolbook.adapters.fabric.datagrams import DECODE, ENCODE, FileAccess, Hint
 
 from ..counters.counting import count
-from .simulated import SimulatedPool
+from .simulated import Network, SimulatedPool
 
 AP, EP = "access-point/ap1", "execution-point/ep1"
 
@@ -49,3 +48,23 @@ def test_the_access_to_files_is_forgotten_with_the_next_page() -> None:
     pool.advance(60)
     assert pool.ap().state.activations == {}
     assert pool.ep().links.file_access(AP, run) is None
+
+
+def test_a_lost_hint_is_repeated_until_the_peer_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a hint, an execution point reads that its claim was released only when it renews it, in five minutes."""
+    pool = SimulatedPool(execution_points=1)
+    pool.submit(Args='"20"')
+    pool.advance(10)
+    with monkeypatch.context() as during:
+        send = Network.send
+
+        def send_others(network: Network, name: str, receiver: str, data: bytes) -> None:
+            if (name, type(DECODE(data))) != (AP, Hint):
+                send(network, name, receiver, data)
+
+        during.setattr(Network, "send", send_others)
+        pool.advance(20)
+    assert pool.ap().state.clusters == {}
+    assert pool.ep().state.slots["slot1@ep1"].claim is not None
+    pool.advance(40)
+    assert pool.ep().state.slots["slot1@ep1"].claim is None

@@ -60,14 +60,23 @@ def test_an_execution_point_reads_only_what_concerns_its_slots() -> None:
     assert "known to one machine" not in repr(pool.ap(2).events)
 
 
-def test_a_cut_shorter_than_the_lease_costs_nothing() -> None:
+@pytest.mark.parametrize(
+    ("duration", "before", "cut", "after"),
+    [
+        pytest.param(200, 60, 45, 120, id="the job still runs"),
+        pytest.param(60, 30, 50, 15, id="the job ended while it was disconnected"),
+    ],
+)
+def test_after_a_cut_shorter_than_the_lease_the_job_reconnects_and_ends_once(
+    duration: int, before: int, cut: int, after: int
+) -> None:
     pool = SimulatedPool()
-    pool.submit(Args='"200"', JobLeaseDuration=LEASE)
-    pool.advance(60)
+    pool.submit(Args=f'"{duration}"', JobLeaseDuration=LEASE)
+    pool.advance(before)
     pool.cut([AP], [EP])
-    pool.advance(45)
+    pool.advance(cut)
     pool.heal()
-    pool.advance(120)
+    pool.advance(after)
     assert job_log(pool) == ["JobExecuting", "JobDisconnected", "JobReconnected", "JobExited"]
     assert outcomes(pool) == [("1.0", "exited")]
 
@@ -139,18 +148,6 @@ def test_a_machine_that_is_back_within_the_lease_has_lost_its_jobs() -> None:
     pool.advance(15)
     assert job_log(pool)[2:] == ["JobExited", "JobExecuting"]
     assert outcomes(pool) == [("1.0", "lost")]
-
-
-def test_a_job_that_ended_while_it_was_disconnected_reconnects_first() -> None:
-    pool = SimulatedPool()
-    pool.submit(Args='"60"', JobLeaseDuration=LEASE)
-    pool.advance(30)
-    pool.cut([AP], [EP])
-    pool.advance(50)
-    pool.heal()
-    pool.advance(15)
-    assert job_log(pool) == ["JobExecuting", "JobDisconnected", "JobReconnected", "JobExited"]
-    assert outcomes(pool) == [("1.0", "exited")]
 
 
 def test_a_job_that_was_matched_to_a_dead_machine_is_matched_again() -> None:

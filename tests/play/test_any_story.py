@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,6 +11,8 @@ from poolbook.adapters.simulation.runner import lines
 from poolbook.adapters.stores.opening import open_log
 from poolbook.replay.scenario import PlayError, parse_scenario
 from poolbook.replay.validation import examine
+
+from ..sampling import soak_examples
 
 POLICY = """\
 dialect {dialect}
@@ -54,7 +54,6 @@ LINES = [
     "set CLAIM_WORKLIFE = -1", "off", "off peaceful", "off fast", "on",
 ]  # fmt: skip
 STORIES = st.lists(st.tuples(st.integers(1, 1500), st.sampled_from(LINES)), min_size=1, max_size=25).map(sorted)
-EXAMPLES = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "2000"))
 
 
 def play_scenario(text: str, steady: bool) -> tuple[Simulation, list[str]]:
@@ -97,7 +96,7 @@ def test_all_resulting_events_are_legal_and_jumps_change_nothing(
 
 
 @pytest.mark.soak
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=soak_examples(), deadline=None)
 @given(DIALECTS, SLOTS, STORIES)
 def test_the_same_holds_for_many_stories(dialect: str, slots: str, story: list[tuple[int, str]]) -> None:
     check(dialect, slots, story)

@@ -85,9 +85,9 @@ def test_a_line_that_condor_submit_rejects_is_an_error_with_its_line() -> None:
 
 
 def test_a_warning_of_condor_submit_is_reported_once_for_a_line_that_repeats() -> None:
-    _, reports = play_text(f"{POOL}at 0:10 every 10:00 submit ann skip_if_dataflow=true")
+    _, reports = play_text(f"{POOL}at 0:10 every 10:00 submit ann manifest=true")
     assert [report.text for report in reports if isinstance(report, StepWarning)] == [
-        "skip_if_dataflow is kept in the ad and not acted on yet"
+        "manifest is kept in the ad and not acted on yet"
     ]
 
 

@@ -3,7 +3,6 @@ takes as few stories of ``cases`` as together reach every row of both dialects."
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 import pytest
@@ -24,6 +23,7 @@ from poolbook.domain.state_machines import DIALECTS
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
 
+from ..sampling import soak_examples
 from .cases import STORIES
 from .points import BEGIN, Point, at
 from .reach import NOT_REACHED, reached
@@ -186,5 +186,4 @@ def test_any_disturbed_story_is_legal_if_the_processes_of_external_jobs_run_at_t
 @pytest.mark.parametrize("kind", [Point, RunningPoint])
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_any_disturbed_story_is_legal(dialect: str, kind: type[Point]) -> None:
-    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 200
-    disturbed(list(STORIES) if kind is Point else external_stories(), dialect, examples, steps=30, kind=kind)
+    disturbed(list(STORIES) if kind is Point else external_stories(), dialect, soak_examples(200), steps=30, kind=kind)

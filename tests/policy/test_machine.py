@@ -7,7 +7,6 @@ configurations, and holders of claims outside of the pool, under policies as own
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from poolbook.domain.units import SECOND
 from poolbook.replay.validation import validate
 from poolbook.replay.virtual_world import Behaviour
 
+from ..sampling import soak_examples
 from .points import POLICIES, Point
 
 DIALECTS = st.sampled_from(["manual", "htcondor-25"])
@@ -236,18 +236,15 @@ def test_guarantees_of_an_execution_point_hold(**life: Any) -> None:
     guarantees_hold(**life)
 
 
-SOAK = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000"))
-
-
 @pytest.mark.soak
-@bounds(SOAK // 10)
+@bounds(soak_examples(10))
 @given(**LIVES)
 def test_a_world_that_skips_rounds_equals_one_that_holds_every_round_at_length(**life: Any) -> None:
     jumping_is_as_holding_every_round(**life)
 
 
 @pytest.mark.soak
-@bounds(SOAK // 5)
+@bounds(soak_examples(5))
 @given(**LIVES)
 def test_guarantees_of_an_execution_point_hold_at_length(**life: Any) -> None:
     guarantees_hold(**life)

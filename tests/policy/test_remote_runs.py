@@ -189,6 +189,16 @@ def test_only_a_notable_measurement_is_reported() -> None:
     ]
 
 
+def test_the_starters_intervals_decide_when_a_measurement_is_reported_at_the_latest_and_first() -> None:
+    point = point_with_job()
+    (key,) = point.state.remote_runs
+    for second in (13, 21, 22, 60, 81, 82, 83):  # the run began at second 2
+        at(point, second)
+        point.handle(s.ActivationMeasured(point.id(), key, 50_000, 1000, 10, second, 0, every=60, first=20))
+    reports = [report for report in point.reports() if isinstance(report, s.ActivationMeasured)]
+    assert [report.user_cpu for report in reports] == [22, 82]
+
+
 def test_a_restarted_point_reports_nothing_twice() -> None:
     point = point_with_job(SLOW)
     point.pause()

@@ -11,7 +11,19 @@ from typing import Any, assert_type
 
 import pytest
 
-from poolbook import AsyncLog, AsyncPool, Behaviour, Log, LogClosed, LogError, Pool, Refusal, Verification
+from poolbook import (
+    AsyncClient,
+    AsyncLog,
+    AsyncPool,
+    Behaviour,
+    Client,
+    Log,
+    LogClosed,
+    LogError,
+    Pool,
+    Refusal,
+    Verification,
+)
 from poolbook.events import Event, JobExited, PoolFounded
 
 NOT_ASYNCHRONOUS = {"state"}
@@ -26,7 +38,7 @@ def public(kind: type) -> dict[str, Any]:
     return {name: inspect.getattr_static(kind, name) for name in dir(kind) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize(("kind", "async_kind"), [(Pool, AsyncPool), (Log, AsyncLog)])
+@pytest.mark.parametrize(("kind", "async_kind"), [(Pool, AsyncPool), (Log, AsyncLog), (Client, AsyncClient)])
 def test_every_method_has_a_coroutine_with_the_same_arguments_and_a_docstring(kind: type, async_kind: type) -> None:
     assert set(public(kind)) - NOT_ASYNCHRONOUS == set(public(async_kind))
     for name, member in public(async_kind).items():

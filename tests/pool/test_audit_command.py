@@ -232,7 +232,7 @@ LINES = (
     "  [SchedLog:50]  trimmed, from 2026-11-20 22:36:40 to ?",
     "slot time without records, 30 s in total (1):",
     "  EventLog: the last 17 bytes",
-    "\nslot transitions: 5",
+    "slot transitions: 5",
     "      1 A         3  Owner/Idle -> Unclaimed/Idle",
     "    12a           2  Claimed/Cleaning -> Claimed/Idle",
     "    never: 2-4, 11",
@@ -258,7 +258,8 @@ def test_if_nothing_was_read_there_is_no_verdict() -> None:
         "  0 jobs",
         "  to read a pool's records, name its LOG and SPOOL folders: `poolbook import FOLDER -log FILE`",
         "  the seal was not checked",
-        "\nslot transitions: none",
+        "",
+        "slot transitions: none",
     ]
 
 
@@ -310,6 +311,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
     "why": (("-verbose", "1.0"), 0, "alice removed job 1.0 (condor_rm). [job.log:3]"),
     "log": (("1",), 0, "[job.log:3]"),
     "audit": ((), 0, "imported: 2 files with 14 lines"),
+    "cat": (("1.0",), 1, "was imported"),
     "verify": ((), 0, "`poolbook audit` checks them"),
     "metrics": (("-once",), 1, "was imported, and `poolbook metrics` describes a pool of its own log"),
     "views": ((), 0, "were rebuilt, up to event 8"),
@@ -322,7 +324,7 @@ ON_IMPORTED: dict[str, tuple[tuple[str, ...], int, str]] = {
 }
 ELSEWHERE = {
     "q", "import", "follow", "usage", "config", "play", "completion", "man", "doc", "wait", "shell", "tools-path",
-    "join", "token",
+    "join", "master", "restart", "set_shutdown", "token", "top", "view",
 }  # fmt: skip
 """Commands that read no log, or for which other tests say what they do with such a log."""
 

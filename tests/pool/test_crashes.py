@@ -23,6 +23,7 @@ from poolbook.domain.events import Event, JobExecuting, JobExited
 from poolbook.domain.fold.evolve import fold
 from poolbook.replay.validation import validate
 
+from ..sampling import examples
 from .real import PATIENCE, Folder
 
 JOBS = 50
@@ -44,7 +45,7 @@ request_disk = 1 MB
 log = job.log
 queue {jobs}
 """
-KILLS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 300 or 2
+KILLS = examples(2, 300)
 
 
 def prepare(folder: Folder) -> None:
@@ -185,8 +186,12 @@ def test_a_server_waits_for_a_short_command_to_release_the_log(folder: Folder) -
 
 def pid_of(folder: Folder, job: str) -> int:
     """Return the process of a job's latest run."""
-    pids = [event["details"] for event in folder.json("log", job) if event["what"] == "executing"]
-    return int(pids[-1].partition("pid ")[2])
+
+    def details() -> list[str]:
+        return [event["details"] for event in folder.json("log", job) if event["what"] == "executing"]
+
+    folder.wait_for(lambda: bool(details()))  # a job is running before its process has started
+    return int(details()[-1].partition("pid ")[2])
 
 
 def test_commands_given_while_the_pool_was_dead_are_done_when_it_is_back(folder: Folder) -> None:

@@ -63,6 +63,7 @@ DOORS = {
         (ALICE, 5),
     ),
     s.ResetUsage: EntryPoints(f"userprio -resetusage {ALICE}", {"submitters": [ALICE]}, "reset_usage", (ALICE,)),
+    s.SwitchDaemons: EntryPoints("off -negotiator", {"daemon": "negotiator", "on": False}),
     s.DeleteSubmitter: EntryPoints(f"userprio -delete {ALICE}", {"submitter": ALICE}, "delete_submitter", (ALICE,)),
 }
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from .real import Folder
+from .. import forked
+from .real import PATIENCE, Folder, environment
 
 JOB = """
 executable = /bin/sh
@@ -51,7 +52,8 @@ def test_when_the_pools_disk_is_full_jobs_continue_and_their_ends_are_late_but_n
             (elsewhere / "one.stop").touch()
             lock = place / "pool.db.d" / "lock"
             supervisor = Path("/proc", lock.read_text().strip())
-            children = [path for path in Path("/proc").glob("[0-9]*/stat") if _parent(path) == supervisor.name]
+            processes = (path / "stat" for path in Path("/proc").glob("[0-9]*"))
+            children = [path for path in processes if _parent(path) == supervisor.name]
             pool.wait_for(lambda: sum(path.exists() and _parent(path) == supervisor.name for path in children) == 1)
             filler.unlink()
             pool.wait_for(lambda: pool.call("q", "-af", "ClusterId") == "2\n")
@@ -89,3 +91,60 @@ def test_a_machine_without_room_for_scratch_directories_holds_no_job_reports_why
         assert ends.count("0 undefined ") == 3
         assert "ScratchDirError" in ends
         assert "sound" in folder.call("verify")
+
+
+UNREADABLE = """
+import functools, os, sqlite3, sys
+
+def refuse(statement):
+    if os.path.exists("broken"):
+        with open("refused", "a") as file:
+            file.write(statement.split()[0] + "\\n")
+        error = sqlite3.OperationalError("disk I/O error")
+        error.sqlite_errorcode = sqlite3.SQLITE_IOERR
+        raise error
+
+class Cursor(sqlite3.Cursor):
+    def execute(self, statement, *arguments):
+        refuse(statement)
+        return super().execute(statement, *arguments)
+
+class Connection(sqlite3.Connection):
+    def cursor(self, *arguments):
+        return super().cursor(Cursor)
+    def execute(self, statement, *arguments):
+        refuse(statement)
+        return super().execute(statement, *arguments)
+
+sqlite3.connect = functools.partial(sqlite3.connect, factory=Connection)
+sys.argv = ["poolbook", "serve", "-slots", "2", "-cpus", "2"]
+from poolbook.adapters.cli.main import entry
+entry()
+"""
+"""A server that can neither write nor read its log while the file ``broken`` exists."""
+
+
+def test_while_the_log_is_unreadable_the_server_answers_with_the_error_and_later_records_what_happened(
+    folder: Folder,
+) -> None:
+    folder.write("job.sub", JOB.format(script=UNTIL.format(name="one", code=3), count=1))
+    folder.call("submit", "job.sub")
+    server = forked.start(
+        ["-c", UNREADABLE], cwd=folder.path, env=environment(), stderr=forked.STDOUT, start_new_session=True
+    )
+    folder.wait_for((folder.path / "one.ran").exists)
+    folder.wait_for(lambda: folder.call("q", "-af", "JobStatus") == "2\n")
+    folder.write("broken", "")
+    refused = folder.path / "refused"
+    folder.write("one.stop", "")
+    for attempts in (1, 4, 7):
+        folder.wait_for(lambda least=attempts: refused.exists() and refused.read_text().count("SELECT") >= least)
+        assert server.poll() is None, server.stdout and server.stdout.read()
+        assert "disk I/O error" in folder.call("hold", "1", code=1)
+    (folder.path / "broken").unlink()
+    folder.wait_for(lambda: folder.call("q", "-af", "ClusterId") == "")
+    assert folder.call("history", "-af", "ExitCode", "NumJobStarts", "NumHolds") == "3 1 undefined\n"
+    server.terminate()
+    output, _ = server.communicate(PATIENCE)
+    assert output.count("disk I/O error") == 1 and "Traceback" not in output, output
+    assert "sound" in folder.call("verify")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -17,13 +16,6 @@ from poolbook.adapters.runtime.views import views_current
 
 from .real import Folder
 from .test_shell import shell
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Iterator[Folder]:
-    test_folder = Folder(tmp_path)
-    yield test_folder
-    test_folder.kill_everything()
 
 
 def jobs(path: Path) -> list[tuple[int, int]]:

@@ -25,6 +25,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
 INSIDE = {
+    "CannotStart": "the master records it, and tries again later",
+    "MasterRefusal": "the master answers with it",
+    "MasterRefused": "the command prints it",
+    "DaemonLogError": "the command prints it",
+    "NotFound": "the HTTP service answers with it",
     "ServiceError": "the command prints it",
     "AuthorityError": "the commands print it, and the manager does not start",
     "_Skip": "the evaluation of a metric ends: the metric is not published",
@@ -39,7 +44,6 @@ INSIDE = {
     "CircularMacroError": "the readers of submit descriptions and configurations catch it",
     "EditError": "the command prints it",
     "ExportError": "the command prints it",
-    "_NvmlError": "the callers of NVML catch it",
     "DiscoveryFailed": "condor_gpu_discovery prints it",
     "GpuError": "the callers of NVML catch it",
     "MonitorFailed": "condor_gpu_utilization prints it",
@@ -56,6 +60,7 @@ INSIDE = {
     "NotAllowed": "a decision that the tables do not allow is a defect",
     "NotHere": "the commands print it",
     "NotRecorded": "the commands print it",
+    "NotStageable": "the executor of PSI/J raises an InvalidJobException",
     "NotRun": "the server catches it: the job is held",
     "TemplateImpossible": "the reader of submit descriptions catches it",
     "PlayError": "`poolbook play` prints it, and `poolbook.testing` exports it",

@@ -90,6 +90,13 @@ def test_queries_that_a_log_cannot_answer_are_explained(url: str, imported: str)
             other.standings()
 
 
+def test_an_empty_log_has_no_past(tmp_path: Path) -> None:
+    empty = str(tmp_path / "empty.db")
+    open_log(empty, create=True).close()
+    with Queries(empty, at=5) as queries, pytest.raises(poolbook.PoolbookError, match="the log is empty"):
+        queries.queue()
+
+
 ASK_BY_THEMSELVES = {
     "import_folders.py": "the new log that it restores",
     "log_commands.py": "why",

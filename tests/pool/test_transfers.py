@@ -170,3 +170,23 @@ def test_a_job_may_remove_or_replace_its_own_standard_output(folder: Folder) -> 
             path = folder.path / name
             assert (path.read_text() if path.exists() else None) == expected, (script, name)
     assert not list(folder.path.glob("_condor*"))
+
+
+def test_a_jobs_ad_has_the_times_of_its_output_while_it_runs_and_the_names_of_its_outputs_at_its_end(
+    folder: Folder,
+) -> None:
+    names = ("StdoutMtime", "StderrMtime", "ScratchDirFileCount")
+    with folder.served():
+        folder.write("go", "")
+        script = "mkdir -p d/e; touch y d/e/f x; echo a; while test -e $0; do sleep 0.05; done"
+        more = f"output = out\nerror = err\narguments = \"-c '{script}' {folder.path}/go\"\n"
+        submit(folder, "", f"{more}transfer_output_files = x, d, y")
+        folder.wait_for(lambda: "undefined" not in ad(folder, *names))
+        out, err, count = map(int, ad(folder, *names))
+        assert os.stat(folder.path).st_mtime - 60 < err <= out
+        assert count >= 7
+        assert ad(folder, "SpooledOutputFiles") == ["undefined"]
+        (folder.path / "go").unlink()
+        folder.wait_for(lambda: has_ended(folder))
+    assert ad(folder, "SpooledOutputFiles", "StdoutMtime") == ["x,d,y", str(out)]
+    assert "sound" in folder.call("verify")

@@ -96,6 +96,13 @@ OF_GROUPS: frozenset[type[e.Event]] = frozenset({e.QuotasAssigned})
 """Covered by tests/groups/test_quota_reports.py."""
 OF_HTTPS: frozenset[type[e.Event]] = frozenset({e.RequestsRejected})
 """Covered by tests/https/test_rejections.py."""
+OF_MANAGERS: frozenset[type[e.Event]] = frozenset(
+    {
+        e.HadTransitioned, e.ManagerHeard, e.SettingConflicted, e.SettingWithheld, e.DaemonsSwitched,
+        e.FlockingChanged, e.SlotAbsent,
+    }
+)  # fmt: skip
+"""Covered by tests/peers: test_availability.py, test_switching.py, test_flocking.py and test_absent_ads.py."""
 
 
 @cache
@@ -112,7 +119,7 @@ def sound(dialect: str) -> tuple[e.Event, ...]:
 def test_the_unedited_history_is_sound_and_has_every_kind_of_queue_event(dialect: str) -> None:
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
-    other_kinds = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY | OF_PEERS | OF_HTTPS
+    other_kinds = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY | OF_PEERS | OF_HTTPS | OF_MANAGERS
     missing = set(e.TOPICS.values()) - e.IMPORTED - other_kinds - {type(event) for event in log}
     assert missing <= {e.MatchVoided, e.PoolConfigured}
 
@@ -248,7 +255,7 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
 }
 
 
-CHANGED_KINDS = set(e.TOPICS.values()) - OF_POINTS - OF_BACKFILL - OF_DEFRAG - OF_GROUPS - OF_PEERS
+CHANGED_KINDS = set(e.TOPICS.values()) - OF_POINTS - OF_BACKFILL - OF_DEFRAG - OF_GROUPS - OF_PEERS - OF_MANAGERS
 
 
 @pytest.mark.parametrize("dialect", [marked("manual"), "htcondor-25"])

@@ -150,6 +150,7 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     **{(e.DrainBegan, field): NOT_REPEATED for field in ("reason", "start")},
     (e.EvaluationRecorded, "read"): "the value does not depend on it",
     (e.MachineConfigured, "settings"): NOT_REPEATED,
+    (e.ShutdownBegan, "restart"): NOT_REPEATED,
     (e.StarterSignalled, "until"): "the job has ended by that time",
 }
 

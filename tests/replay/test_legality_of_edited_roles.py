@@ -93,7 +93,7 @@ def test_an_event_of_another_role_must_have_been_read() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"version": 0}, {"epoch": -1}, {"peer": "manager/other"}],
+    [{"version": 0}, {"epoch": -1}, {"peer": "access-point/other"}],
     ids=["an earlier entry", "an earlier epoch", "another peer"],
 )
 def test_reading_backwards_is_detected(change: dict[str, object]) -> None:

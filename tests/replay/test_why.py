@@ -9,12 +9,16 @@ from datetime import timedelta, timezone
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
+from tests.bench.long_log import write_long_log
 
-from poolbook.domain.events import Event, SlotCreated
+from poolbook.adapters.stores.opening import open_log
+from poolbook.domain.events import Event, SlotCreated, SlotTransitioned
 from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
 from poolbook.replay.narration.sentences import MOST_LINES, UnknownThingError, dated_line
 from poolbook.replay.virtual_world import EPOCH
+from poolbook.replay.why import slot as slot_module
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.job import why_job
 from poolbook.replay.why.select_events import job_events, slot_events
@@ -56,11 +60,11 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
     all_events, state = pool.events(), pool.engine.state
     at = pool.engine.world.now() - back * SECOND
     for number in range(1, state.next_cluster):
-        stream_events = job_events(pool.log, number)
         for proc in (0, 1):
+            stream_events = job_events(pool.log, number, proc)
             answers = _job(all_events, number, proc)
-            assert answers == _job(stream_events, number, proc)
-            assert _job(all_events, number, proc, at) == _job(stream_events, number, proc, at)
+            assert answers == _job(stream_events, number, proc, None, pool)
+            assert _job(all_events, number, proc, at) == _job(stream_events, number, proc, at, pool)
             _agrees(state, number, proc, answers)
     for name in {event.slot for _, event in all_events if isinstance(event, SlotCreated)}:
         answer = why_slot(all_events, name)
@@ -73,9 +77,12 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
         assert [sentence.position for sentence in answer.life] == sorted(sentence.position for sentence in answer.life)
 
 
-def _job(events: list[tuple[int, Event]], number: int, proc: int, at: int | None = None) -> list[str]:
+def _job(
+    events: list[tuple[int, Event]], number: int, proc: int, at: int | None = None, pool: Pool | None = None
+) -> list[str]:
+    """Return the answer from a log's events, or from those of the job and the pool's log."""
     try:
-        answer = why_job(events, number, proc, at)
+        answer = why_job(events, number, proc, at, read_log=None if pool is None else pool.log.read)
         assert len(answer.lines) <= MOST_LINES
         return [*answer.texts, *map(dated_line, answer.life)]
     except UnknownThingError:
@@ -173,3 +180,30 @@ def test_a_sentence_serializes_as_a_plain_dict(pool: Pool) -> None:
         "cause": "submitted",
         "stimulus": "submit-2",
     }
+
+
+def test_the_history_of_a_long_claim_keeps_its_first_and_last_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = open_log("memory:", create=True)
+    write_long_log(log, 8_000)
+    answer = why_slot(slot_events(log, "slot3@h"), "slot3@h")
+    assert answer == why_slot(log.read(), "slot3@h")
+    monkeypatch.setattr(slot_module, "MOST", 1_000_000)
+    complete = why_slot(log.read(), "slot3@h")
+    assert answer.lines == complete.lines
+    first, omission, last = answer.life[: slot_module.BEGINNING], answer.life[6], answer.life[7:]
+    assert (*first, *last) == (*complete.life[:6], *complete.life[-len(last) :])
+    assert omission.text.startswith(f"{len(complete.life) - 500:,} sentences are omitted here")
+    assert len(complete.life) > 1_500
+
+
+def test_a_long_history_keeps_an_old_step_that_explains_the_state() -> None:
+    """Job 1.0 was suspended thousands of steps ago."""
+    log = open_log("memory:", create=True)
+    write_long_log(log, 100)
+    events = [event for _, event in log.read()]
+    moves = [event for event in events if isinstance(event, SlotTransitioned) and event.slot == "slot3@h"]
+    template = next(event for event in moves if event.row == "11")
+    suspended = replace(template, row="14", cause="suspend_command", source="Claimed/Busy", target="Claimed/Suspended")
+    log.append([suspended, *([replace(template, row="99")] * 3_000)])
+    answer = why_slot(slot_events(log, "slot3@h"), "slot3@h")
+    assert "row 14" in " ".join(line.code for line in answer.lines)

@@ -4,8 +4,6 @@ like one that was not. This includes factories, retries, schedules, edits and th
 
 from __future__ import annotations
 
-import os
-
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -21,6 +19,7 @@ from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import TestPool
 from ..job_commands import job_command
+from ..sampling import examples
 
 HOLDS = ("JobStatus == 1 && NumHolds =?= undefined", "time() - EnteredCurrentStatus > 90", "NumShadowStarts > 1",
          "RemoteWallClockTime > 150", "Wanted =?= true", "ExitCode =?= 1", "Missing > 3", "false")  # fmt: skip
@@ -43,7 +42,7 @@ SYSTEMS: tuple[dict[str, str], ...] = (
     {"MAX_JOBS_RUNNING": "1", "MAX_JOBS_PER_OWNER": "14", "SYSTEM_ON_VACATE_COOL_DOWN": "45",
      "START_LOCAL_UNIVERSE": "TARGET.ProcId < 3 && TotalLocalJobsRunning < 1"},
 )  # fmt: skip
-FEW = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "5"))
+FEW = examples(5, 1)
 LOCAL = 5
 JOBS = st.sampled_from(["1.0", "1.1", "1.2", "2.0", "2.1", "2.2", "3.0", "3.1", "3", "4", "5.0", "5.1", "5", "alice"])
 FACTORY, LIMIT, MAX_IDLE = 3, "JobMaterializeLimit", "JobMaterializeMaxIdle"

@@ -197,6 +197,8 @@ def test_a_suspended_slot_lets_its_job_wait_and_suspends_it_when_it_has_started(
     assert (pool.status("1.0"), slot.state_activity) == ("Running", "Claimed/Suspended")
     pool.advance(50)
     assert pool.status("1.0") == "Suspended"
+    (suspended,) = [event for _, event in pool.log.read() if getattr(event, "row", "") == "suspend"]
+    assert suspended.cause == "suspended_early", "no expression suspended it"
     assert (ad(pool)["NumJobStarts"], ad(pool)["TotalSuspensions"]) == ("1", "1")
     pool.advance(100)
     pool.act("continue", "1.0")

@@ -3,7 +3,6 @@ no two runs of one job overlap, each job ends once, and the log records all of i
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 
 from hypothesis import HealthCheck, example, given, settings
@@ -19,8 +18,9 @@ from poolbook.replay.validation import examine
 from poolbook.replay.virtual_world import Behaviour
 
 from ..domain.pools import JOB, TestPool
+from ..sampling import examples
 
-EXAMPLES = max(8, int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 20)
+EXAMPLES = examples(8, 20)
 WHEN_DUE = (
     "((time() + ScheddInterval) >= (DeferralTime - DeferralPrepTime)) && (time() < (DeferralTime + DeferralWindow))"
 )

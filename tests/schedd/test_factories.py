@@ -3,7 +3,6 @@ Jobs". Property: whatever happens, in any order, each job is created once, in or
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import Any
 
@@ -20,9 +19,10 @@ from poolbook.replay.validation import examine
 
 from ..domain.pools import JOB, TestPool
 from ..projections.pools import folded
+from ..sampling import examples
 from ..together import together
 
-EXAMPLES = max(8, int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "0")) // 20)
+EXAMPLES = examples(8, 20)
 
 
 def pool_of(*, cpus: int = 0, seconds: float = 10, dialect: str = "manual") -> TestPool:

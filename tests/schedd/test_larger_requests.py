@@ -97,6 +97,20 @@ def test_a_job_waits_for_a_slot_that_fits_its_new_request() -> None:
         assert pool.status("1.0") == expected
 
 
+def test_the_next_match_after_an_eviction_honours_the_larger_request_although_the_old_claim_is_free() -> None:
+    pool = TestPool(behave=lambda launch: Behaviour(600))
+    pool.machine("small", memory=1500)
+    pool.submit(1, **commands("request_memory = 1G, 2G"))
+    pool.advance(100)
+    exceeds(pool, *MEMORY)
+    pool.advance(100)
+    assert pool.status("1.0") == "Idle"
+    pool.machine("large", memory=4000)
+    pool.advance(400)
+    starts = [event.slot.partition("@")[2] for event in pool.events() if isinstance(event, e.JobActivated)]
+    assert starts == ["small", "large"]
+
+
 CHECKS = """
 on_evict_checks = A B
 transform_body_A @=end

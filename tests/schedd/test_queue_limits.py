@@ -6,8 +6,11 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from poolbook.adapters.runtime.requests import SubmitTerms
 from poolbook.domain.events import SubmissionRefused
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.requests.idle_jobs import remaining_starts
+from poolbook.domain.schedd.schedd_ad import schedd_ad
 from poolbook.replay.validation import examine
 
 from ..job_commands import job_command
@@ -55,8 +58,22 @@ def test_a_rejection_is_an_event_with_its_evidence() -> None:
     assert event.evidence
 
 
-def test_without_settings_there_is_no_limit() -> None:
-    assert PolicyPool().submit(count=30_000).refusal == ""
+def test_without_settings_the_manuals_dialect_has_no_limit() -> None:
+    assert PolicyPool(dialect="manual").submit(count=30_000).refusal == ""
+
+
+def test_htcondor_25_has_the_limits_of_htcondor() -> None:
+    pool = PolicyPool()
+    assert pool.submit(count=20_001).refusal == f"{FAILED}MAX_JOBS_PER_SUBMISSION"
+    assert [pool.submit(count=20_000).refusal for _ in range(5)] == [""] * 5
+    assert pool.submit().refusal == f"{FAILED}MAX_JOBS_PER_OWNER"
+    assert pool.submit(user="bob").refusal == ""
+    state = pool.engine.state
+    assert (remaining_starts(state), str(schedd_ad(state, {})["MaxJobsRunning"])) == (10_000, "10000")
+    assert SubmitTerms.from_state(state, 1).settings["SUBMIT_PREVENT_MULTI_QUEUE"] == "true"
+    pool.configure("MAX_JOBS_PER_SUBMISSION = 30000\nSUBMIT_PREVENT_MULTI_QUEUE = false")
+    assert pool.submit(user="bob", count=20_001).refusal == ""
+    assert SubmitTerms.from_state(state, 1).settings["SUBMIT_PREVENT_MULTI_QUEUE"] == "false"
 
 
 def test_no_more_jobs_run_than_permitted() -> None:

@@ -4,7 +4,6 @@ gets the slots reserved for it. Source: HTCondor's schedd.cpp, pccc.cpp and comm
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +24,7 @@ from poolbook.replay.why.answer import why
 
 from ..domain.pools import TestPool
 from ..domain.preempting import append_cycle, match_slot
+from ..sampling import soak_examples
 from ..together import together
 
 DIALECTS = ["manual", "htcondor-25"]
@@ -424,5 +424,4 @@ def test_reserved_claims_go_to_no_other_job_and_do_not_stay_reserved() -> None:
 
 @pytest.mark.soak
 def test_reserved_claims_go_to_no_other_job_at_length() -> None:
-    examples = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 20
-    settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))(whatever_happens)()
+    settings(max_examples=soak_examples(20), deadline=None, suppress_health_check=list(HealthCheck))(whatever_happens)()

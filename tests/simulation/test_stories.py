@@ -6,15 +6,14 @@ happens on it. (docs/reliability.md)
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
 
+from ..sampling import soak_examples
 from .story import Story
 
 PARTS = 8  # the seeds are divided among this many tests, for as many workers
-SOAK_SEEDS = int(os.environ.get("POOLBOOK_SOAK_EXAMPLES", "20000")) // 2
 
 
 def tell(seed: int, folder: Path | None = None) -> Story:
@@ -49,7 +48,7 @@ def test_a_seed_gives_the_same_story_each_time() -> None:
 @pytest.mark.soak
 @pytest.mark.parametrize("first", range(PARTS))
 def test_whatever_dies_or_fails_in_thousands_of_stories(first: int, tmp_path: Path) -> None:
-    for seed in range(first, SOAK_SEEDS, PARTS):
+    for seed in range(first, soak_examples(2), PARTS):
         folder = tmp_path / str(seed) if seed % 10 == 9 else None
         if folder is not None:
             folder.mkdir()

@@ -1,10 +1,12 @@
-"""A machine is reconfigured: its policy changes, its slots do not."""
+"""A machine is reconfigured: its policy changes at once, its slots after a drain."""
 
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from poolbook.domain.events import MachineConfigured, SlotAdChanged
+from poolbook.domain.ports import stimuli as s
 
 from ..together import together
 from .machines import equipment, new_pool, reconfigure
@@ -41,7 +43,7 @@ def test_the_same_configuration_changes_nothing_even_with_another_free_disk_spac
 @together(
     "text, message",
     [
-        (BEFORE + "NUM_SLOTS = 2", "machine h: slot2@h would be added or removed"),
+        (BEFORE + "NUM_SLOTS = 2", "slot2@h would be added or removed"),
         (BEFORE + "SLOT_TYPE_0_PARTITIONABLE = false\nNUM_SLOTS = 1", "slot slot1@h would become static"),
         (BEFORE + "MEMORY = 8000", "slot slot1@h: TotalSlotMemory would change from 16000 to 8000"),
         (BEFORE + "RESERVED_DISK = 100", "slot slot1@h: TotalSlotDisk would change from 1000000.0 to 897600.0"),
@@ -49,11 +51,36 @@ def test_the_same_configuration_changes_nothing_even_with_another_free_disk_spac
         (BEFORE.replace("a, b", ""), 'slot slot1@h: AssignedFans would change from "a,b" to None'),
     ],
 )
-def test_a_change_of_the_slots_is_rejected_because_it_needs_a_restart(text: str, message: str) -> None:
+def test_a_change_of_the_slots_drains_the_machine_if_it_may_and_is_rejected_otherwise(text: str, message: str) -> None:
     pool = new_pool(BEFORE)
     answer = pool.handle(reconfigure(pool, text))
-    assert answer.refusal.startswith(message)
+    assert answer.refusal.startswith(f"machine h: {message}")
     assert "restart the execution point" in answer.refusal
+    assert not pool.handle(replace(reconfigure(pool, text), drains=True)).refusal
+    drain = pool.state.machines["h"].drain
+    assert drain is not None
+    assert (drain.cause, drain.completion, drain.state) == ("slots_changed", "restart", "Stopped")
+    assert drain.reason == f"the configuration changes the slots: {message}"
+
+
+def test_a_machine_that_drains_for_another_reason_keeps_its_slots() -> None:
+    pool = new_pool(BEFORE)
+    pool.handle(s.Drain(pool.id(), "root", "h", reason="new kernel"))
+    answer = pool.handle(replace(reconfigure(pool, BEFORE + "NUM_SLOTS = 2"), drains=True))
+    assert answer.refusal == (
+        "slot2@h would be added or removed, so the machine must be drained, but Draining already in progress on h "
+        "(request 1): cancel it first"
+    )
+
+
+def test_a_reconfiguration_does_not_end_the_drain_of_a_user() -> None:
+    pool = new_pool(BEFORE)
+    pool.submit(Args='"100"')
+    pool.advance(1)
+    pool.handle(s.Drain(pool.id(), "root", "h"))
+    pool.handle(replace(reconfigure(pool, BEFORE + "START = false"), drains=True))
+    assert pool.state.machines["h"].drain is not None
+    assert pool.state.slots["slot1@h"].ad["Start"] == "false"
 
 
 SHARES = "NUM_SLOTS_TYPE_1 = 1\nSLOT_TYPE_1 = cpus=4, disk={}, swap={}\n"
@@ -63,8 +90,8 @@ SHARES = "NUM_SLOTS_TYPE_1 = 1\nSLOT_TYPE_1 = cpus=4, disk={}, swap={}\n"
     "disk, swap, message",
     [
         ("50%", "1/2", ""),
-        ("25%", "50%", "slot slot1@h: TotalSlotDisk would change from 500000.0 to 250000.0"),
-        ("50%", "25%", "slot slot1@h: VirtualMemory would change from "),
+        ("25%", "50%", "machine h: slot slot1@h: TotalSlotDisk would change from 500000.0 to 250000.0"),
+        ("50%", "25%", "machine h: slot slot1@h: VirtualMemory would change from "),
     ],
 )
 def test_a_changed_share_of_disk_or_swap_space_is_rejected(disk: str, swap: str, message: str) -> None:

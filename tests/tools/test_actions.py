@@ -6,15 +6,14 @@ import pytest
 
 from poolbook.adapters.cli import job_actions, prio
 from poolbook.adapters.cli.common import CommandOutput
-from poolbook.adapters.cli.job_actions import (
+from poolbook.adapters.cli.job_actions import Result, message
+from poolbook.adapters.condor_tools.action_results import (
     ALREADY_DONE,
     BAD_STATUS,
     DENIED,
     ERROR,
     NOT_FOUND,
     SUCCESS,
-    Result,
-    message,
     result_of,
 )
 from poolbook.adapters.condor_tools.job_selection import ClusterOrJob, JobSelector

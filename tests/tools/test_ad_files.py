@@ -64,6 +64,25 @@ def test_a_history_file_is_read_with_its_banners(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out == "1 0 0\n1 1 0\n"
 
 
+@together(
+    "text",
+    [
+        '<c><a n="ClusterId"><i>1</i></a><a n="ProcId"><i>0</i></a></c>\n<c><a n="ClusterId"><i>2</i></a></c>',
+        "[ClusterId = 1; ProcId = 0]\n[ClusterId = 2]",
+        '{\n[\n  ClusterId = 1; ProcId = 0\n]\n,\n[ ClusterId = 2; Cmd = "]" ]\n}',
+        '[{"ClusterId": 1, "ProcId": 0}, {"ClusterId": 2}]',
+        "ClusterId = 1\nProcId = 0\n\nClusterId = 2",
+    ],
+)
+@pytest.mark.parametrize("options", [["q", "-jobads"], ["status", "-ads"], ["history", "-forwards", "-file"]])
+def test_ads_are_read_in_every_form(
+    text: str, options: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "ads").write_text(text)
+    assert main([*options, "ads", "-af", "ClusterId", "ProcId"]) == 0
+    assert capsys.readouterr().out == "1 0\n2 undefined\n"
+
+
 @pytest.mark.parametrize("name", ["q_hold_codes", "q_hold_codes_all"])
 def test_held_jobs_are_counted_by_their_codes(name: str) -> None:
     expected = capture(name)

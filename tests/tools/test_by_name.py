@@ -290,7 +290,7 @@ def test_htcondor_prints_durations_in_their_largest_unit(seconds: float, expecte
 @together(
     ("arguments", "why"),
     [
-        ("jobset list", "htcondor jobset is not supported: job sets are not implemented"),
+        ("snake run", "htcondor snake is not supported: `poolbook run` runs the jobs of a submit file"),
         ("job template", "htcondor job template is not supported: "),
         ("job submit a.sub --resource slurm", "--resource slurm is not supported: "),
         ("job submit many.sub", "Can only submit one job at a time"),
@@ -394,8 +394,8 @@ def test_qsub_takes_a_script_from_its_input(call: Call, tmp_path: Path, monkeypa
 # The tables
 
 
-# condor_gpu_utilization, which has no options, ignores -help and runs.
-@pytest.mark.parametrize("tool", sorted({*TOOLS} - {"version", "evicted_files", "gpu_utilization"}))
+# condor_gpu_utilization, condor_mips and condor_kflops, which have no options, ignore -help and run.
+@pytest.mark.parametrize("tool", sorted({*TOOLS} - {"version", "evicted_files", "gpu_utilization", "mips", "kflops"}))
 def test_every_tool_has_a_help(tool: str, call: Call) -> None:
     output, err, _ = call(tool, "-help") if tool not in ("check_userlogs", "chirp") else call(tool)
     assert usage_of(tool) in (output, err)[bool(err)]
@@ -403,7 +403,7 @@ def test_every_tool_has_a_help(tool: str, call: Call) -> None:
 
 def test_a_help_equals_htcondors() -> None:
     files = {path.stem for path in Path(usage_path()).glob("*.txt")}
-    assert files <= {*TOOLS, "qedit", "wait", "htcondor_job"}
+    assert files <= {*TOOLS, "qedit", "wait", "htcondor_job", "htcondor_jobset"}
     assert tool_name("htcondor") == "htcondor" and tool_name("now") == "condor_now"
     assert (DATA / "tail_help.txt").read_text().count(usage_of("tail")) == 1
 

@@ -52,6 +52,8 @@ QUEUE_CALLS = calls(r"""
     config EVIL; config -dump EVIL; hold 1.0; release 1.1; prio -p 3 1.1; qedit 1.1 no% 1; vacate 1.0; suspend 1.0;
     continue 1.0; submit job.sub -verbose; submit job.sub -dry-run -; submit no%; run no%; play no%; play evil.play;
     rm 1.1; history; history -long; %q; drain h%; off h%; on h%; reconfig; reschedule; resume -%;
+    off -daemon %; master %; restart -daemon %; set_shutdown -exec %;
+    cat 1.0; cat %; top -at %; view -%; wait 1 % -timeout 0;
     wait evil.log -echo -status -wait 0; wait no%; shell -%; tools-path;
     export csv - -only runs; export jsonl - -only events; export swf -; export % %;
     token list; token requests; token revoke %; token approve %; token create -identity %;

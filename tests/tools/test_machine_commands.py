@@ -91,6 +91,20 @@ def test_off_and_on_print_htcondors_messages(call: Call) -> None:
     assert call("on", "-json")[1] == json.dumps({"machine": HERE, "warnings": []}, indent=2) + "\n"
 
 
+def test_the_negotiator_is_off_until_it_is_on(call: Call, served: Path, tmp_path: Path) -> None:
+    (tmp_path / "job.sub").write_text("executable = /bin/true\nrequest_memory = 16\nqueue\n")
+    assert call("off", "-neg") == (0, 'Sent "Kill-Daemon" command for "negotiator" to local master\n', "")
+    assert call("status", "-negotiator", "-af", "Name")[1] == ""
+    number = call("submit", str(tmp_path / "job.sub"), "-terse")[1].partition(".")[0]
+    _, answer, _ = call("why", number)
+    assert "No negotiation cycle considers it: root turned the negotiator off at" in answer
+    assert "poolbook on -negotiator" in answer
+    assert "there is no daemon HAD in this manager; it has NEGOTIATOR" in call("off", "-subsystem", "-had")[2]
+    assert call("on", "-subsystem", "NEGOTIATOR")[1] == 'Sent "Spawn-Daemon" command for "negotiator" to local master\n'
+    assert call("wait", number)[0] == 0
+    assert call("status", "-negotiator", "-af", "MyType")[1] == "Negotiator\n"
+
+
 def test_jobs_of_slots_are_suspended_continued_and_vacated(call: Call, served: Path, tmp_path: Path) -> None:
     (tmp_path / "job.sub").write_text("executable = /bin/sleep\narguments = 300\nrequest_memory = 16\nqueue\n")
     slot = f"slot1@{HERE}"
@@ -120,7 +134,9 @@ def test_jobs_of_slots_are_suspended_continued_and_vacated(call: Call, served: P
         (("drain", "a", "-resume", "-restart"), "-restart-on-completion conflicts with -resume-on-completion"),
         (("off", "a", "b"), "specify only one machine"),
         (("on", "a"), "only affects this machine"),
-        (("reconfig", "-daemon", "startd"), "`poolbook serve` and `poolbook join` start the roles"),
+        (("restart", "-schedd", "-daemon", "startd"), "name only one daemon"),
+        (("off", "-collector", "-all", "-constraint", "true"), "this command affects only this machine"),
+        (("set_shutdown",), "-exec NAME"),
         (("reschedule", "a"), "only affects this machine"),
     ],
 )

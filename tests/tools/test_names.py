@@ -94,8 +94,8 @@ def test_every_recommended_command_exists() -> None:
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("statsu", "unknown command 'statsu'; did you mean status?"),
-        ("condor_statsu", "unknown command 'condor_statsu'; did you mean status?"),
+        ("statsu", "unknown command 'statsu'; did you mean status or restart?"),
+        ("condor_statsu", "unknown command 'condor_statsu'; did you mean status or restart?"),
         ("condor_frobnicate", "Poolbook has no counterpart of condor_frobnicate; `poolbook -help` lists its commands"),
         ("xyzzy", "unknown command 'xyzzy'; `poolbook -help` lists the commands"),
     ],
@@ -134,7 +134,7 @@ def script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> str:
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (("re",), ["reconfig", "release", "reschedule", "resume"]),
+        (("re",), ["reconfig", "release", "reschedule", "restart", "resume"]),
         (("help", "h"), ["help", "history", "hold"]),
         (("run", "jo"), ["job.sub", "jobs.txt"]),
         (("run", "-me"), ["-memory"]),

@@ -217,7 +217,7 @@ def test_arguments_belong_to_their_option_or_to_none(
         (["-conztraint", "A"], r"unknown option -conztraint \(near: -constraint"),
         (["-to"], r"unknown option -to \(near: -totals\). `poolbook q -help` lists"),
         (["--help-me"], "unknown option --help-me"),
-        (["-reverse-analyze", "12"], "-reverse-analyze is not supported: `poolbook why JOB` explains"),
+        (["-userprios", "12"], "-userprios is not supported: `poolbook why JOB` explains"),
         (["-limit", "many"], "-limit must be a whole number, at least 1, not 'many'"),
         (["-wide:x"], "-wide must be a whole number"),
     ],

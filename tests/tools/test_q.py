@@ -114,8 +114,6 @@ def test_equal_jobs_are_counted(arguments: str, out: str) -> None:
     [
         ("-long:json -limit 1 -attributes ClusterId", '[\n{\n  "ClusterId": 37\n}\n]\n'),
         ("-long:long -limit 1 -attributes ClusterId", "ClusterId = 37\n\n"),
-        ("-jobset -long", ""),
-        ("-jobset -af JobSetName", ""),
         ("-grid -af ClusterId", ""),
     ],
 )

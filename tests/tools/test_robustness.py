@@ -7,6 +7,8 @@ from hypothesis import strategies as st
 
 from poolbook.adapters.cli import job_actions, prio
 from poolbook.adapters.condor_tools import history, queue_table, status
+from poolbook.adapters.condor_tools.analyze import AnalyzedSlots, RejectionAnalysis
+from poolbook.adapters.condor_tools.autocluster_table import signature_from_ad
 from poolbook.adapters.condor_tools.options import Help, ToolError, UsageError, Version
 from poolbook.domain.classad import ClassAd
 
@@ -68,11 +70,15 @@ WIDTHS = st.one_of(st.none(), st.integers(1, 200))
 
 @given(lines_of("q"), ADS, WIDTHS)
 def test_q_prints_or_reports_the_error(argv: list[str], ads: list[ClassAd], width: int | None) -> None:
+    slots = AnalyzedSlots(captured_ads("status_long")[:1], signature_from_ad)
     with suppress(Help, UsageError, ToolError, Version):
         assert all(
             isinstance(text, str)
-            for text in queue_table.render(ads, queue_table.parse_arguments(argv), surroundings_at(width=width))
-        )
+            for text in queue_table.render(
+                ads, queue_table.parse_arguments(argv), surroundings_at(width=width),
+                judge=lambda _: RejectionAnalysis(None), slots=slots, autocluster_of=lambda ad: [ad],
+            )
+        )  # fmt: skip
 
 
 @given(lines_of("status"), ADS, WIDTHS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -81,3 +82,23 @@ def test_a_setting_changes_only_one_negotiators_accounts(log: Path, capsys: pyte
         for name in ("NEGOTIATOR_GPU", "NEGOTIATOR")
     ]
     assert ["bob@x 7.0" in out for out in outputs] == [True, False]
+
+
+def test_why_names_the_negotiator_that_decided(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    stories = [run_command(capsys, log, "why", job, "-v")[1] for job in ("1.0", "2.0")]
+    matched_by = {
+        name for story in stories for name in re.findall("The negotiator (NEGOTIATOR\\w*) matched job", story)
+    }
+    assert sorted(matched_by) == ["NEGOTIATOR", "NEGOTIATOR_GPU"]
+    _, out, _ = run_command(capsys, log, "why", "slot1@gpu")
+    assert "The negotiator NEGOTIATOR_GPU matched it" in out
+
+
+def test_why_names_the_negotiator_that_found_no_slot(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    log = tmp_path / "pool.db"
+    with Pool.open(log, config=CONFIG) as pool:
+        pool.add_machine("cpu")
+        pool.submit({**JOB, "requirements": "Never"}, user="bob")
+        pool.advance(100)
+    _, out, _ = run_command(capsys, log, "why", "1.0", "-v")
+    assert re.search(r"cycle of NEGOTIATOR(_GPU)? at [\d: -]+ (reported|found no slot)", out)

@@ -4,7 +4,7 @@ import pytest
 
 from poolbook.adapters.condor_tools import status
 from poolbook.adapters.condor_tools.options import ToolError, UsageError
-from poolbook.domain.classad import ClassAd
+from poolbook.domain.classad import ClassAd, parse
 
 from ..together import together
 from .captures import capture, captured_ads, changed, printed, surroundings_at
@@ -98,6 +98,23 @@ def test_a_drained_machine_is_printed() -> None:
     expected = capture("status_draining")
     slot = changed(captured_ads("status_long")[0], State="Drained", Memory=8192, EnteredCurrentActivity=1795214182)
     assert printed(status.render([slot], status.parse_arguments(expected.argv), surroundings_at())) == expected.out
+
+
+def test_the_machines_with_gpus_are_printed() -> None:
+    gpus = '{[DeviceName="A100"; GlobalMemoryMB=40960], [DeviceName="A100"; GlobalMemoryMB=81920]}'
+    totals = {"TotalSlots": 1, "TotalCpus": 2, "TotalMemory": 8, "DetectedCpus": 2, "DetectedMemory": 24105}
+    startd = ClassAd({"MyType": "StartD", "Arch": "X86_64", "OpSys": "LINUX", "OpSysAndVer": "Debian0", **totals})
+    with_gpus = changed(startd, Name="ep1", TotalGPUs=2, OfflineGPUs="GPU-b")
+    with_gpus["DetectedGPUs"] = parse(gpus)
+    ads = [changed(startd, Name="ep2", TotalGPUs=0), with_gpus]
+    for argv in (["-gpus", "-startd"], ["-startd", "-gpus"]):
+        lines = printed(status.render(ads, status.parse_arguments(argv), surroundings_at())).splitlines()
+        assert lines[:4] == [
+            "Name Cores   Memory   GPUs GPU-Memory   GPU-Name Offline-GPUs", "",
+            "ep1  2        23.5 GB 2    40960, 81920 A100     GPU-b       ", "",
+        ]  # fmt: skip
+        assert lines[4].split()[:2] == ["Machines", "Slots"]
+        assert [line.split()[:7] for line in lines if "Total " in line] == [["Total", "1", "1", "2", "0", "0", "2"]]
 
 
 def test_the_machines_are_printed() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from poolbook import Pool
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.condor_tools.job_log_entries import UnreadableEntry, take_entries
 from poolbook.adapters.condor_tools.tool_options import usage_of
@@ -155,12 +156,62 @@ def test_the_version_has_the_format_that_programs_expect(capsys: pytest.CaptureF
     assert capsys.readouterr().err == capture("version_more").err
 
 
-@pytest.mark.parametrize("job", ["2", "12.3"])
-def test_a_job_id_in_place_of_a_log_is_answered_with_the_log(
-    job: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the log of a pool: cluster 1 has ended, cluster 2 has an ended, a running and an idle job."""
     monkeypatch.chdir(tmp_path)
-    assert main(["wait", job]) == 1
-    error_text = " ".join(capsys.readouterr().err.split())
-    assert error_text.startswith(f"Couldn't open {job}: No such file or directory wait reads the job event log")
-    assert f"`poolbook wait FILE {job}`" in error_text and f"`poolbook q {job} -af UserLog`" in error_text
+    with Pool.open("pool.db", settings={"NEGOTIATOR_INTERVAL": 10}) as pool:
+        pool.add_machine("host", cpus=1, memory=4096)
+        pool.submit({"executable": "/bin/sleep", "arguments": 5}, count=2)
+        pool.submit({"executable": "/bin/sleep", "arguments": 40}, count=3)
+        pool.remove("1.1")
+        pool.advance(70)
+    return tmp_path / "pool.db"
+
+
+@pytest.mark.parametrize(
+    ("words", "out", "code"),
+    [
+        (["1"], "All jobs done.", 0),
+        (["1.0", "2.0"], "All jobs done.", 0),
+        (["1", "-log", "pool.db"], "All jobs done.", 0),
+        (["2", "-timeout", "0"], "Time expired: 1 of 3 ended, 1 idle, 1 running.", 1),
+        (["1", "2.1", "-timeout", "0"], "Time expired: 2 of 3 ended, 1 running.", 1),
+        (["1", "3"], "the pool has no cluster 3; `poolbook q -all` and `poolbook history` list jobs", 1),
+        (["2.7"], "the pool has no job 2.7; `poolbook q -all` and `poolbook history` list jobs", 1),
+        (["1", "-echo"], "-echo is for a job event log; omit it, or name the log", 2),
+    ],
+)
+def test_jobs_of_a_pool_are_awaited(
+    words: list[str], out: str, code: int, pool: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["wait", *words]) == code
+    captured = capsys.readouterr()
+    assert out in " ".join((captured.out + captured.err).split())
+
+
+def test_a_file_that_is_named_like_a_job_is_a_job_event_log(pool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("62").write_text(THREE)
+    assert main(["wait", "62", "-status"]) == 0
+    assert "62.0.0 completed" in capsys.readouterr().out
+
+
+def test_a_wait_ends_when_the_last_job_is_removed(pool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    codes: list[int] = []
+    waiting = threading.Thread(target=lambda: codes.append(main(["wait", "2", "-timeout", "100"])))
+    waiting.start()
+    with Pool.open(str(pool)) as served:
+        served.remove("2")
+        served.run(600)
+    waiting.join()
+    assert codes == [0]
+
+
+def test_jobs_that_a_removed_factory_never_creates_have_ended(pool: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Pool.open(str(pool)) as served:
+        cluster = served.submit({"executable": "/bin/sleep", "arguments": 500, "max_materialize": 1}, count=4)
+        assert main(["wait", str(cluster), "-timeout", "0"]) == 1
+        assert "0 of 4 ended, 1 idle, 3 unmaterialized" in capsys.readouterr().out
+        served.remove(str(cluster))
+        served.run(600)
+    assert main(["wait", str(cluster)]) == 0

@@ -535,3 +535,22 @@ def test_delayed_condor_chirp_updates_are_not_logged(tmp_path: Path) -> None:
     assert event_body(pool, "033") == "Changing job attribute Step from 7 to 8\n"
     assert event_body(pool, "008") == "half of it\n"
     assert read(pool, tmp_path)[-2].type == htcondor2.JobEventType.GENERIC
+
+
+def test_a_job_with_job_ad_information_attrs_shows_them_after_each_event_as_htcondor_reads_it(tmp_path: Path) -> None:
+    pool = running()
+    pool.submit(
+        {**JOB, "JobAdInformationAttrs": '"Args, Fruit Size, Missing"', "Fruit": '"a \\"fig\\""', "Size": "2 * 3"}
+    )
+    pool.edit({"Fruit": "5"}, (2, 0))
+    pool.run(100)
+    path = tmp_path / "log"
+    path.write_text("".join(event for event in events_of(pool.log()) if " (002." in event.splitlines()[0]))
+    read = list(htcondor2.JobEventLog(str(path)).events(0))
+    kinds = [int(event.type) for event in read]
+    assert kinds == [number for kind in kinds[::2] for number in (kind, 28)]
+    assert kinds[::2] == [0, 1, 5]
+    shown = [{name: event.get(name) for name in ("Args", "Fruit", "Size", "Missing")} for event in read[1::2]]
+    assert shown == [{"Args": "30", "Fruit": fruit, "Size": 6, "Missing": None} for fruit in ('a "fig"', 5, 5)]
+    triggers = [(event["TriggerEventTypeNumber"], event["TriggerEventTypeName"]) for event in read[1::2]]
+    assert triggers == [(0, "ULOG_SUBMIT"), (1, "ULOG_EXECUTE"), (5, "ULOG_JOB_TERMINATED")]

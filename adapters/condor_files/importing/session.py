@@ -142,7 +142,7 @@ def follow_pool(
     ...     print(result.events, "new events")
     0 new events
 
-    The arguments and errors are those of `import_pool`; errors are raised when the first result is requested.
+    The arguments and errors are the same as for `import_pool`; errors are raised when the first result is requested.
 
     :param interval: seconds between two polls
     :param timeout: stop after this many seconds (None: never)

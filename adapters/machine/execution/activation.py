@@ -94,6 +94,7 @@ FAILURE_HOLD_CODES: Mapping[str, int] = {
     **dict.fromkeys(("stdout_stream", "stderr_stream"), 9),  # UnableToOpenOutputStream
     "iwd": 14,  # IwdError
     "input": 13,  # TransferInputError
+    "dataflow": 0,  # SKIPPED: not a failure
 }
 
 # VacateReasonCode of a job that could not be started because of the machine.
@@ -121,6 +122,9 @@ class Write:
     kind: str
     name: str  #: the attribute's name; empty for a note
     text: str
+
+
+SKIPPED = "dataflow"  #: the part of `Failed` if a job need not run, because its outputs are newer than its inputs
 
 
 @frozen
@@ -195,7 +199,7 @@ class AccessPoint:
     urls: tuple[str, ...]  #: the base URLs of its files to try in order, https://HOST:PORT/PATH
     activation: str  #: the name of the activation at the access point
     key: str = field(repr=False)  #: the transfer key
-    ca: str = ""  #: the certificates (PEM) that certify the hosts; empty: those of this machine
+    ca: str = ""  #: the certificates (PEM) that certify the hosts; empty: this machine's certificates
     patience_s: int = 2400
     """How long a transfer is retried without progress; a lease that ends earlier ends the transfer as well."""
 
@@ -233,6 +237,10 @@ class LaunchRequest:
     nice: int = 0  #: added to the processes' nice value
     execute: str = ""  #: the parent of its scratch directory; empty: the supervisor's folder
     run_in_iwd: bool = False  #: whether it runs in ``iwd``; otherwise in its scratch directory
+    remote_iwd: str = ""  #: the directory on this machine in which it runs instead of ``iwd``
+    dataflow: Mapping[str, Sequence[str]] | None = None
+    """The job's ``inputs`` and ``outputs``, if it is skipped when all outputs are newer; None: it always runs."""
+    wrapper: str = ""  #: the program that is started with the job's command line as its arguments; empty: none
     account: UnixAccount | None = None  #: the user that it runs as, if not the pool's; needs root
     files: UnixAccount | None = None  #: the owner of the files where it was submitted, if not the pool's user
     core_bytes: int = 0  #: the largest core file; negative: as large as the pool's may be
@@ -264,6 +272,7 @@ class Move:
     """For each protocol that plugins used: how many files to move, how many were moved, their bytes."""
     number: int = 0  #: number of a checkpoint, counted in each activation
     kept: bool = False  #: whether the files were copied to the job's spool directory
+    names: str | None = None  #: the transferred files and directories, without output, error and URLs
 
 
 @frozen
@@ -349,6 +358,7 @@ class Usage:
     image_kb: int
     disk_kb: int
     at: int
+    sandbox: Mapping[str, int] = field(factory=dict)  #: attributes of the job that describe its scratch directory
 
 
 @frozen
@@ -374,6 +384,7 @@ class Exited:
     failure: TransferFailure | None = field(default=None, converter=_failure)
     writes: tuple[Write, ...] = field(default=(), converter=_writes)  #: what it wrote with condor_chirp
     core_file: str = ""  #: the path of its core file
+    sandbox: Mapping[str, int] = field(factory=dict)  #: attributes of the job that describe its scratch directory
 
 
 @frozen

@@ -116,7 +116,7 @@ def terminated_text(
     moved_bytes: Numbers = NOTHING_MOVED,
     total_moved: Numbers = NOTHING_MOVED,
 ) -> str:
-    """005. `usage` and `moved_bytes` are those of this run, `total` and `total_moved` of all runs of the job."""
+    """005. `usage` and `moved_bytes` are about this run, `total` and `total_moved` of all runs of the job."""
     times = _usage(("Run", usage), ("Total", total))
     return f"Job terminated.\n{ending_text}{times}{_bytes('Run', moved_bytes)}{_bytes('Total', total_moved)}{table}"
 
@@ -162,6 +162,7 @@ def suspended_text(processes: int) -> str:
     return f"Job was suspended.\n\tNumber of processes actually suspended: {processes}\n"
 
 
+DATAFLOW_SKIPPED = "Dataflow job was skipped.\n"  #: 046
 UNSUSPENDED = "Job was unsuspended.\n"  #: 011
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from ....domain import events as e
 from ....domain.events.handlers import handlers_of
 from ....domain.schedd.job_submission import warning_heading, warnings_text
-from ....domain.state.job_ad import failed_to_start, quoted, unquoted
+from ....domain.state.job_ad import SKIPPED, failed_to_start, quoted, unquoted
 from ....domain.state_machines import LEFT
 from ....domain.state_machines.hold_codes import (
     ACCESS_POINT_CODES,
@@ -26,7 +26,7 @@ from ....domain.state_machines.hold_codes import (
     StopReason,
     goes_on_hold,
 )
-from . import event_text
+from . import event_text, job_information
 from .logged_clusters import (
     LogFile,
     LoggedCluster,
@@ -54,7 +54,7 @@ CLUSTER_SUBMIT, CLUSTER_REMOVE, FACTORY_PAUSED, FACTORY_RESUMED = 35, 36, 37, 38
 SUBMIT, EXECUTE, EVICT, TERMINATE, IMAGE_SIZE, ABORT, SUSPEND, UNSUSPEND = 0, 1, 4, 5, 6, 9, 10, 11
 GENERIC = 8
 HOLD, RELEASE, REMOTE_ERROR, ATTRIBUTE, TRANSFER = 12, 13, 21, 33, 40
-DISCONNECTED, RECONNECTED, RECONNECT_FAILED = 22, 23, 24
+DISCONNECTED, RECONNECTED, RECONNECT_FAILED, DATAFLOW = 22, 23, 24, 46
 
 PRIORITY = "JobPrio"  #: the only attribute whose change is logged (033): condor_prio changes it
 PROCESSES = 1  #: suspended processes: the pool's log does not say how many; the job's own is one
@@ -86,7 +86,7 @@ class UserLogs:
     def fold(self, position: int, event: e.Event) -> list[tuple[LogFile, str]]:
         """Fold the event at `position`; return the resulting texts with their files, in order."""
         entries = self._entries(position, event)
-        return _merged(self._texts(entry, self._stamp(event.at)) for entry in entries) if entries else []
+        return _merged(self._texts(entry, event, self._stamp(event.at)) for entry in entries) if entries else []
 
     def skip(self, position: int, event: e.Event) -> None:
         """Fold an event whose texts were already written."""
@@ -97,12 +97,13 @@ class UserLogs:
         rule = _RULES.get(type(event))
         return [] if rule is None else list(rule(self, event) or ())
 
-    def _texts(self, entry: Entry, stamp: str) -> Iterator[tuple[LogFile, str]]:
+    def _texts(self, entry: Entry, event: e.Event, stamp: str) -> Iterator[tuple[LogFile, str]]:
         cluster, procs, number, body = entry
         if cluster.path == "":
             return
+        is_informing = cluster.has(job_information.ASKED)
         header_begin, header_end = event_text.header_parts(number, cluster.id, stamp)
-        if cluster.path is not None and isinstance(body, str):
+        if cluster.path is not None and isinstance(body, str) and not is_informing:
             entry_end = f"{header_end}{body}{event_text.END}"
             texts = [f"{header_begin}{proc:03d}{entry_end}" for first, last in procs for proc in range(first, last + 1)]
             yield LogFile(cluster.path, cluster.owner), "".join(texts)
@@ -113,6 +114,9 @@ class UserLogs:
                 if path:
                     text = body if isinstance(body, str) else body(proc)
                     yield LogFile(path, cluster.owner), f"{header_begin}{proc:03d}{header_end}{text}{event_text.END}"
+                    if is_informing:
+                        information = job_information.information_event(cluster, proc, number, event, stamp)
+                        yield LogFile(path, cluster.owner), information
 
     # The pool, its machines and slots: where jobs run
 
@@ -357,7 +361,9 @@ class UserLogs:
         usage = (event.user_cpu, event.system_cpu)
         total = cluster.add_usage(event.proc, usage)
         total_moved = cluster.add_transferred_bytes(event.proc, run.moved)
-        if event.outcome == "exited" and run.executing is None:
+        if SKIPPED in event.changes:
+            yield self._entry(event, DATAFLOW, event_text.DATAFLOW_SKIPPED)
+        elif event.outcome == "exited" and run.executing is None:
             run.executing = event.at
             yield self._entry(event, EXECUTE, _execution_text(run, ""))
         if failed_to_start(event):
@@ -472,10 +478,19 @@ def _requested_by_user(event: e.JobsTransitioned) -> StopReason | None:
 
 # The effect of a job transition on a user log.
 _HOLDS = HOLD, lambda changes: _hold_text(_hold_of(changes) or StopReason(0, 0, ""))
+_NO_NUMBERS = (event_text.NOTHING_MOVED, event_text.NOTHING_MOVED, "")
+
+
+def _noop_text(changes: e.Ad) -> str:
+    code, signal = (int(changes[name]) if name in changes else None for name in ("ExitCode", "ExitSignal"))
+    return event_text.terminated_text(event_text.ending(code, signal), *_NO_NUMBERS)
+
+
 _ROWS: dict[str, tuple[int, Callable[[e.Ad], str]]] = {
     "hold": _HOLDS,
     "hold_again": _HOLDS,
     "release": (RELEASE, lambda changes: event_text.released_text(unquoted(changes.get("ReleaseReason", "")))),
+    "complete": (TERMINATE, _noop_text),
     "remove": (ABORT, lambda changes: event_text.aborted_text(unquoted(changes.get("RemoveReason", "")))),
     "suspend": (SUSPEND, lambda changes: event_text.suspended_text(PROCESSES)),
     "continue": (UNSUSPEND, lambda changes: event_text.UNSUSPENDED),

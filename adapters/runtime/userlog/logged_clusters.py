@@ -83,6 +83,10 @@ class LoggedCluster:
             return self.variants.of_proc(proc)[spelling]
         return self.ad.get(spelling, "")
 
+    def has(self, name: str) -> bool:
+        """Return True if some job may have the attribute."""
+        return name.lower() in self._spelled or any(name in changes for _, changes in self._edits)
+
     def string_value(self, proc: int, name: str) -> str:
         """Return the value of a string attribute, or an empty string if the value is not a string."""
         text = self.value(proc, name)
@@ -127,9 +131,11 @@ class LoggedCluster:
         first_note = f"[ {notes_text} ]" if notes_text else self.string_value(proc, "SubmitEventNotes")
         return [note for note in (first_note, self.string_value(proc, "SubmitEventUserNotes")) if note]
 
-    def values(self, proc: int, names: Sequence[str]) -> Ad:
-        """Return the values of a job's attributes as texts, without undefined values and errors."""
-        ad, values = ad_from_attributes(self._job_ad(proc)), Ad()
+    def values(self, proc: int, names: Sequence[str], changes: Ad | None = None) -> Ad:
+        """Return the values of a job's attributes as texts, without undefined values and errors. ``changes`` are of an
+        event that the ad does not contain yet."""
+        sizes = dict(zip(("ImageSize", "ResidentSetSize"), map(str, self.sizes.get(proc, ())), strict=False))
+        ad, values = ad_from_attributes({**self._job_ad(proc), **sizes, **(changes or {})}), Ad()
         for name in names:
             try:
                 value = ad.eval(name)
@@ -157,11 +163,11 @@ class LoggedCluster:
         return now
 
     def add_usage(self, proc: int, usage: Numbers) -> Numbers:
-        """Add a run's CPU times to those of the job's earlier runs; return the sum."""
+        """Add a run's CPU times to the sum over the job's earlier runs; return the sum."""
         return _add(self.spent, proc, usage)
 
     def add_transferred_bytes(self, proc: int, moved_bytes: Numbers) -> Numbers:
-        """Add a run's transferred bytes to those of the job's earlier runs; return the sum."""
+        """Add a run's transferred bytes to the sum over the job's earlier runs; return the sum."""
         return _add(self.moved, proc, moved_bytes)
 
 

@@ -1,6 +1,6 @@
 """Read the tables of HTCondor defaults and configuration templates.
 
-The tables are those of HTCondor 25.14.1, in HTCondor's format, to be compared with the output of condor_config_val.
+The tables are HTCondor 25.14.1's, in HTCondor's format, to be compared with the output of condor_config_val.
 Each is read on first use.
 """
 

@@ -33,13 +33,13 @@ class GroupNode:
     accepts_surplus: bool = False
     quota: float = 0.0  #: the maximum for its own submitters, without surplus
     subtree_quota: float = 0.0  #: the same including its subgroups
-    demand: float = 0.0  #: usage and requests of its own submitters
+    demand: float = 0.0  #: usage and requests of its submitters, without subgroups
     requested: float = 0.0  #: the part of ``demand`` for which nothing is allocated
     allocated: float = 0.0  #: the maximum for its own submitters in this round, with surplus
     subtree_requested: float = 0.0
-    used: int = 0  #: usage of its own submitters, in thousandths
+    used: int = 0  #: usage of its submitters, without subgroups, in thousandths
     subtree_used: int = 0  #: the same including its subgroups
-    before: float = 0.0  #: usage of its own submitters when the round began
+    before: float = 0.0  #: usage of its submitters, without subgroups, when the round began
     served_at: float = 0.0  #: when it last received a remainder (``rounds``)
     subtree_served_at: float = 0.0
     served: bool = False  #: whether it received a remainder in this round

@@ -40,7 +40,7 @@ def allocate_cores(node: GroupNode) -> float:
 
 
 def _divide(node: GroupNode, surplus: float) -> float:
-    """Divide surplus among a group and those of its subgroups that accept surplus. The group is treated like a
+    """Divide surplus among a group and its subgroups that accept surplus. The group is treated like a
     subgroup.
 
     :returns: the remaining surplus
@@ -120,7 +120,7 @@ def recover_remainders(node: GroupNode) -> float:
 
 
 def _round_robin(node: GroupNode, rest: float) -> float:
-    """Give whole slots to a group and those of its subgroups that accept surplus. The group served longest ago comes
+    """Give whole slots to a group and its subgroups that accept surplus. The group served longest ago comes
     first, then the one with the larger quota, then the one with the larger request.
 
     :returns: the slots left

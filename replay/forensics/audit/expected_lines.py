@@ -52,7 +52,8 @@ class LineCensus:
         if "command_coalesce_slots" in event.reason:
             return  # for condor_now, a startd ends and creates claims without logging the usual lines
         for number, expected in _BEFORE.get((event.source, event.target), ()):
-            if expected in _NEEDS and _NEEDS[expected] not in lines:
+            needed = _NEEDS.get(expected.partition("|")[0])
+            if needed is not None and needed not in lines:
                 continue
             is_expected = expected in lines or any(f"/ {part}" in f"/ {event.reason}" for part in expected.split("|"))
             self._lines.count_record(

@@ -37,9 +37,9 @@ def finding(
 
 @define
 class Misfits:
-    """Counts compared records by kind: those that follow a rule, and the misfits. With `at_once`, a finding is created
-    when its record is judged, because the state that it shows changes; otherwise at the end, with the latest file
-    names."""
+    """Counts compared records by kind: the ones that follow a rule, and the misfits. With `at_once`, a finding is
+    created when its record is judged, because the state that it shows changes; otherwise at the end, with the latest
+    file names."""
 
     at_once: bool = False
     _fitting: Counter[Hashable] = field(factory=Counter)

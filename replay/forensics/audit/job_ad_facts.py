@@ -244,7 +244,7 @@ def _writes_checkpoints(ad: Ad) -> bool:
 
 
 def _add_place(origin: StatementSource, ad: Ad, run: RecordedRun, placed: int) -> None:
-    # A job removed while it runs keeps these attributes; those that begin with Last describe the previous run.
+    # A job removed while it runs keeps these attributes; the ones that begin with Last describe the previous run.
     now = (
         origin.letter in "PS" or "RemoteHost" in ad or (origin.letter in "AQ" and int_of(ad, "JobStatus") in ON_A_SLOT)
     )

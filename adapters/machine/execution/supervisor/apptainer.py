@@ -34,7 +34,7 @@ def become_apptainer(
     if account is not None:
         os.umask(rights.MASK)
         rights.become(account)
-    os.chdir(order["iwd"] if order["run_in_iwd"] else scratch)
+    os.chdir(launch.working_directory(order, scratch))
     inner_environment = environment(spec, variables, scratch, order["iwd"])
     argv_before, argv_after = command(order, scratch)
     argv = [*argv_before, *argv_after]
@@ -42,6 +42,7 @@ def become_apptainer(
         failure = _test_command(argv_before, inner_environment)
         if failure is not None:
             return {"part": "singularity", "errno": TEST_FAILED, "reason": f"Singularity test failed:{failure}"}
+    argv = launch.command_line(order, argv)
     for number in NULL_LAST:
         os.dup2(streams[number], number)
     try:

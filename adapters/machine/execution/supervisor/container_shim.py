@@ -32,7 +32,7 @@ _PAUSE_S = 0.02
 
 class ContainerShim:
     """The supervisor's handle on a shim. With ``alone``, the container's processes are descendants of the shim and get
-    signals like those of any job; otherwise the shim receives commands."""
+    signals as any job does; otherwise the shim receives commands."""
 
     def __init__(self, pid: int, channel: socket.socket | None, note: str) -> None:
         self.pid, self.note = pid, note

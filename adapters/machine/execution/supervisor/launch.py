@@ -107,7 +107,8 @@ def environment(order: Order, execute: str, scratch: str) -> dict[str, str]:
         "BATCH_SYSTEM": "HTCondor",
         "_CONDOR_JOB_AD": f"{scratch}/.job.ad",
         **({"_CONDOR_CHIRP_CONFIG": f"{scratch}/.chirp.config"} if order.get("chirp") else {}),
-        "_CONDOR_JOB_IWD": order["iwd"],
+        **({"_CONDOR_WRAPPER_ERROR_FILE": f"{scratch}/.job_wrapper_failure"} if order.get("wrapper") else {}),
+        "_CONDOR_JOB_IWD": os.path.join(order["iwd"], order["remote_iwd"]) if order.get("remote_iwd") else order["iwd"],
         "_CONDOR_JOB_PIDS": "",
         "_CONDOR_MACHINE_AD": f"{scratch}/.machine.ad",
         "_CONDOR_SLOT": order["slot"].partition("@")[0],
@@ -180,16 +181,35 @@ def _stream_error(stream_failure: StartError, path: str, error: OSError) -> Star
 _STREAM_NAMES = {"stdout": "output", "stderr": "error"}
 
 
+def command_line(order: Order, command: list[str]) -> list[str]:
+    """Return the program to execute and its arguments: the command, or the wrapper with the command as arguments."""
+    return [order["wrapper"], *command] if order.get("wrapper") else command
+
+
+def working_directory(order: Order, scratch: str) -> str:
+    """Return the directory in which the job runs."""
+    directory: str = order["iwd"] if order["run_in_iwd"] else scratch
+    remote = order.get("remote_iwd")
+    return os.path.join(directory, remote) if remote else directory
+
+
+def _own_command(order: Order) -> tuple[str, list[str]]:
+    """Return the program to execute and its argument list, for a job without a container."""
+    program = _path(order, os.path.join(order.get("remote_iwd", ""), order["executable"]))
+    argv = command_line(order, [program if order.get("wrapper") else order["executable"], *order["arguments"]])
+    return order.get("wrapper") or program, argv
+
+
 def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[int]) -> int:
     """Start the job's process; return its pid."""
-    program = _path(order, order["executable"])
+    program, argv = _own_command(order)
     file_actions = [(os.POSIX_SPAWN_DUP2, streams[number], number) for number in NULL_LAST]
     _enter(order, scratch)
 
     def started() -> int:
         return os.posix_spawn(
             program,
-            [order["executable"], *order["arguments"]],
+            argv,
             variables,
             file_actions=file_actions,
             setsid=True,
@@ -201,7 +221,7 @@ def spawn(order: Order, variables: dict[str, str], scratch: str, streams: list[i
         with limits_of_children(order):
             return _start_nice(order["nice"], started) if order["nice"] else started()
     except (OSError, ValueError) as error:
-        raise _execution_error(program, error) from None
+        raise _execution_error(order, program, error) from None
     finally:
         os.chdir("/")
 
@@ -249,7 +269,7 @@ def read_start_reply(reply: int) -> None:
 
 def _become_job(account: UserIds, order: Order, scratch: str, execute: str) -> None:
     """Turn this process into a job's own process. Raise `StartError` if that fails."""
-    program = _path(order, order["executable"])
+    program, argv = _own_command(order)
     signal.set_wakeup_fd(-1)
     os.setsid()
     os.nice(order["nice"])
@@ -269,19 +289,21 @@ def _become_job(account: UserIds, order: Order, scratch: str, execute: str) -> N
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
     try:
-        os.execve(program, [order["executable"], *order["arguments"]], environment(order, execute, scratch))
+        os.execve(program, argv, environment(order, execute, scratch))
     except (OSError, ValueError) as error:
-        failed = _execution_error(program, error)
+        failed = _execution_error(order, program, error)
         failed.machine = failed.machine and failed.number != errno.EAGAIN  # the user has too many processes
         raise failed from None
 
 
 def _enter(order: Order, scratch: str) -> None:
     """Enter the directory where the job runs. Raise `StartError` if that fails."""
-    where, part = (order["iwd"], "iwd") if order["run_in_iwd"] else (scratch, "scratch")
+    where, part = working_directory(order, scratch), "iwd" if order["run_in_iwd"] else "scratch"
     try:
         os.chdir(where)
     except OSError as error:
+        if order.get("remote_iwd"):
+            raise failure("executable", error, f"{order['executable']} in the remote_initialdir {where}") from None
         raise failure(part, error, where) from None
     except ValueError as error:
         raise StartError(part, 0, f"{part} {where!r}: {error}") from None
@@ -296,9 +318,11 @@ def check_scratch(scratch: str) -> None:
         raise failure("scratch", error, f"{scratch} ({advice})") from None
 
 
-def _execution_error(program: str, error: OSError | ValueError) -> StartError:
+def _execution_error(order: Order, program: str, error: OSError | ValueError) -> StartError:
     if isinstance(error, OSError):
-        return failure("executable", error, program)
+        failed = failure("executable", error, program)
+        failed.machine = failed.machine or bool(order.get("wrapper"))  # the machine's configuration names the wrapper
+        return failed
     # a NUL in an argument or in the environment, or a '=' in a variable's name
     return StartError("executable", 0, f"executable {program}: {error} in arguments or environment")
 
@@ -370,7 +394,7 @@ def apply_limits(order: dict[str, Any]) -> None:
 @contextlib.contextmanager
 def limits_of_children(order: dict[str, Any]) -> Iterator[None]:
     """Apply the job's limits to the processes that are started in this context. Child processes inherit the limits of
-    this process, so those that differ are changed here. A smaller stack limit is restored immediately."""
+    this process, so different limits are changed here. A smaller stack limit is restored immediately."""
     global _core
     if _core is None:
         for limit_name in _UNBOUNDED:

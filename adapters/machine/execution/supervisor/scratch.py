@@ -102,7 +102,7 @@ class Scratch:
                 yield from _clear(outer_folder)
 
     def clear(self, keys: Iterable[str]) -> Generator[None, None, None]:
-        """Remove all directories except those of these activations."""
+        """Remove all directories except for these activations."""
         names = {f"dir_{key}" for key in keys}
         waste = [entry.path for place in self._spares for entry in _entries(place) if entry.name not in names]
 
@@ -197,8 +197,8 @@ def _other_file_owners(outer: str) -> list[UserIds]:
     return list(users.values())
 
 
-def size_kb(path: str) -> Generator[None, None, int]:
-    """Return the disk space of a tree in KiB."""
+def size_kb(path: str) -> Generator[None, None, tuple[int, int]]:
+    """Return the disk space of a tree in KiB, and the number of its files and directories."""
     blocks = 0
     folders = [path]
     steps = 0
@@ -213,7 +213,7 @@ def size_kb(path: str) -> Generator[None, None, int]:
             steps += 1
             if steps % _STEP == 0:
                 yield
-    return blocks // 2
+    return blocks // 2, steps
 
 
 def remove_staged(outer: str) -> Generator[None, None, None]:

@@ -276,7 +276,9 @@ class SupervisorServer:
     def _send(self, client: JsonLineConnection, data: bytes) -> None:
         if client.send(data):
             self._poll.modify(client.connection, select.EPOLLIN | (select.EPOLLOUT if client.unsent else 0))
-        else:  # when it reconnects, it receives the records
+            return
+        self._receive(client)  # its last requests
+        if client.connection.fileno() in self._clients:  # when it reconnects, it receives the records
             self._drop(client)
 
 

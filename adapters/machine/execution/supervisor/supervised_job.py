@@ -18,6 +18,7 @@ from .mover import Mover
 from .process_trees import ProcessTrees
 from .processes import Process
 from .records import Record
+from .sandbox import STREAMS
 from .scratch import size_kb
 from .usage_meter import Result
 
@@ -86,6 +87,7 @@ class SupervisedJob:
         self.peak_kb = 0
         self.largest_rss_kb = 0  # the largest resident size of a reaped process
         self.disk_kb = self.moved_kb = 0
+        self.sandbox: dict[str, int] = {}  # the number of files in its scratch directory, and the times of its output
         self.measuring = False
         self.measure_at = 0
         self.status = 0
@@ -315,13 +317,15 @@ class SupervisedJob:
         self.largest_rss_kb = max(self.largest_rss_kb, usage.ru_maxrss)
 
     def measure(self) -> Generator[None, None, None]:
-        """Update ``disk_kb``, in steps."""
+        """Update ``disk_kb`` and ``sandbox``, in steps."""
         self.measuring = True
         began = ticker()
         steps = size_kb(self.directory)
-        inside_kb = yield from (steps if self.account is None else rights.in_steps(self.account, steps))
+        inside_kb, count = yield from (steps if self.account is None else rights.in_steps(self.account, steps))
         with rights.acting_as(self.account):
             self.disk_kb = inside_kb + self.moved_kb + max(0, files_kb(self.outputs) - self.output_kb)
+            if self.order is not None:
+                self.sandbox = {"ScratchDirFileCount": count, **_output_times(self.directory)}
         self.measure_at = ticker() + (ticker() - began) * _MEASURE_REST
         self.measuring = False
 
@@ -339,6 +343,7 @@ class SupervisedJob:
             "system_us": self.system_us,
             "peak_kb": self.peak_kb if self.peak_kb and peak <= floor_kb else peak,
             "disk_kb": self.disk_kb,
+            **({"sandbox": self.sandbox} if self.sandbox else {}),
             "core": os.WCOREDUMP(self.status),
             **({"core_file": f"{self.iwd}/{self.core}"} if self.core else {}),
             "at": self.ended,
@@ -368,6 +373,15 @@ def transferring_record(job: SupervisedJob) -> Record:
 def failed_record(key: str, error: StartError, moves: list[Record] | None = None) -> Record:
     problem = {"part": error.part, "errno": error.number, "reason": error.reason, **({"moves": moves} if moves else {})}
     return {"say": "failed", "key": key, **problem, "at": clock(), **({"machine": True} if error.machine else {})}
+
+
+def _output_times(scratch: str) -> dict[str, int]:
+    """Return when output and error were last written, for those in the scratch directory."""
+    times = {}
+    for stream, name in STREAMS.items():
+        with contextlib.suppress(OSError):
+            times[f"{stream.capitalize()}Mtime"] = int(os.stat(f"{scratch}/{name}", follow_symlinks=False).st_mtime)
+    return times
 
 
 def files_kb(paths: Iterable[str]) -> int:

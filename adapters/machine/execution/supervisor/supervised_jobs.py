@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 
 from . import container_shim, launch, process_trees, processes, rights
+from .dataflow import NOT_NEEDED, SKIPPED, check_dataflow
 from .launch import Order, StartError
 from .mover import Movers, Task, TransferUsers
 from .process_trees import ProcessTrees
@@ -63,7 +64,7 @@ class SupervisedJobs:
     # Before the first request: the previous supervisor's jobs.
 
     def inherit(self, poll: select.epoll) -> None:
-        """Become the parent of all jobs: kill those of the previous supervisor, remove unclaimed directories. ``poll``:
+        """Become the parent of all jobs: kill the previous supervisor's jobs, remove unclaimed directories. ``poll``:
         where the server waits for the messages that ``hear`` reads."""
         self._trees = ProcessTrees(os.getpid())
         self._movers = Movers(poll)
@@ -97,6 +98,7 @@ class SupervisedJobs:
         except OSError as error:
             return failed_record(key, launch.failure("claim", error, key))
         try:
+            check_dataflow(order)
             job = SupervisedJob(order, self._trees.number(), self._make_scratch(order))
             if job.order is None:
                 self._launch(job, order)
@@ -305,7 +307,8 @@ class SupervisedJobs:
         """End a job whose transfer failed or was stopped. Without its inputs, its start has failed."""
         job.ended = job.ended or clock()
         if job.failure and not job.at:
-            problem = {"part": "input", "errno": job.failure["errno"], "reason": job.failure["words"]}
+            part = SKIPPED if job.failure["errno"] == NOT_NEEDED else "input"
+            problem = {"part": part, "errno": job.failure["errno"], "reason": job.failure["words"]}
             failure = {"say": "failed", "key": job.key, **problem, "at": job.ended}
             job.outcome = {**failure, "moves": job.moves, "failure": job.failure}
 
@@ -351,6 +354,7 @@ class SupervisedJobs:
                 "rss_kb": rss,
                 "image_kb": image,
                 "disk_kb": job.disk_kb,
+                **({"sandbox": job.sandbox} if job.sandbox else {}),
                 "at": clock(),
             }
 
@@ -367,7 +371,7 @@ class SupervisedJobs:
                 self._kill(job)
 
     def end_expired(self) -> None:
-        """Kill the jobs whose deadline has passed, and end their transfers. Kill those that are still there again."""
+        """Kill the jobs whose deadline has passed, and end their transfers. Kill jobs that are still there again."""
         now = boot_ticker() if any(job.deadline for job in self.running.values()) else 0
         for job in self.running.values():
             if 0 < job.deadline <= now and not job.is_over and not (job.ended and job.mover is None):

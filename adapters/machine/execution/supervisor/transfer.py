@@ -222,6 +222,8 @@ def transfer_outputs(
                     continue
                 target = _url(order, scratch, file) or destination(order, file.name)
                 if not scheme(target):
+                    if "/" not in file.name:
+                        meter.names[file.name] = None
                     if staging.copy_or_move(file, target, meter, as_tree=not _is_split(order, file)):
                         moved_folder = f"{file.source}/"
                 elif not file.is_directory:

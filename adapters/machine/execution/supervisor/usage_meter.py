@@ -18,7 +18,7 @@ Result = dict[str, Any]
 for each protocol the files listed, the files moved, and their bytes; ``failure``: code, errno, end, words, protocol."""
 
 _MEGABYTE = 1 << 20
-_LONGEST, _MOST_PROTOCOLS = 64, 50  #: maximum length and number of protocols: a result must fit into a message
+_LONGEST, _MOST_PROTOCOLS, _MOST_NAMES = 64, 50, 1 << 15  #: a result must fit into a message
 
 
 class TransferError(Exception):
@@ -61,6 +61,7 @@ class UsageMeter:
         self.listed = self.files = self.size = self.moved_kb = self.failures = 0
         self.urls: dict[str, list[int]] = {}  # for each protocol: files listed, files moved, bytes
         self.first: TransferError | None = None
+        self.names: dict[str, None] = {}  # the output files and directories that are not in another directory
 
     def admit(self, path: str, size: int) -> None:
         """Raise `TransferError` if `size` more bytes would exceed the job's limit."""
@@ -107,6 +108,9 @@ class UsageMeter:
         result: Result = {"files": self.files, "size": self.size, "listed": self.listed}
         if self.moved_kb:
             result["moved_kb"] = self.moved_kb
+        names = os.fsencode(",".join(self.names)).decode(errors="replace")
+        if self._kind == "output" and len(names) <= _MOST_NAMES:
+            result["names"] = names
         if self.urls:
             result["urls"] = [[protocol, *counts] for protocol, counts in self.urls.items()]
         if self.first is not None:

@@ -1,0 +1,89 @@
+"""Golden: the pages docs/tried/*.md show how each implemented feature was tried; their commands are typed again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ..front.transcript import Step
+from ..together import together
+from .tried import PAGES, UNFINISHED, Group, Section, equal, groups, rows, steps_to_type, type_group, updated
+
+GROUPS = [
+    (name, group)
+    for name, path in PAGES.items()
+    for group in groups(path.read_text(encoding="utf-8"))
+    if group.sections
+]
+SECTIONS = [(name, section) for name, group in GROUPS for section in group.sections]
+
+
+@together("name", PAGES)
+def test_a_page_has_the_name_of_a_document(name: str) -> None:
+    assert list(rows(name))
+
+
+@together(("page", "section"), SECTIONS)
+def test_a_section_is_about_a_row_of_the_features(page: str, section: Section) -> None:
+    assert section.row in dict(rows(page))
+
+
+@together("name", PAGES)
+def test_every_implemented_feature_has_a_section(name: str) -> None:
+    if UNFINISHED in PAGES[name].read_text(encoding="utf-8"):
+        return
+    tried_rows = [section.row for page, section in SECTIONS if page == name]
+    assert [row for row, feature in rows(name) if feature.status == "implemented" and row not in tried_rows] == []
+    assert len(tried_rows) == len(set(tried_rows))
+
+
+@together(("page", "section"), SECTIONS)
+def test_a_section_shows_a_command_and_its_output(page: str, section: Section) -> None:
+    assert any(step.came.strip() and not step.typed[0].startswith("cat ") for step in section.steps), section.row
+
+
+@together(("page", "section"), SECTIONS)
+def test_a_section_that_is_not_run_says_why(page: str, section: Section) -> None:
+    assert section.not_run is None or len(section.not_run.split()) > 3
+
+
+@pytest.mark.parametrize(("page", "group"), [pytest.param(*case, id=f"{case[0]}-{case[1].name}") for case in GROUPS])
+def test_the_commands_of_a_group_print_what_the_page_shows(page: str, group: Group, tmp_path: Path) -> None:
+    for step, output in zip(steps_to_type(group), type_group(group, tmp_path), strict=True):
+        assert equal(step, output), (
+            f"$ {step.typed[0]}\n{output}\nIf this is intended, run python docs/generate.py tried/{page}"
+        )
+
+
+# Tests of the comparison
+
+
+@together(
+    ("typed", "shown", "output", "result"),
+    [
+        ("poolbook q", "1.0 runs\n", "2.0 runs\n", True),
+        ("poolbook q", "1.0 runs\n", "1.0 waits\n", False),
+        ("poolbook play a | tail -1", "transitions: 6\n", "transitions: 6\n", True),
+        ("poolbook play a | tail -1", "transitions: 6\n", "transitions: 7\n", False),
+        ("poolbook play a", "...\ntransitions: 6\n", "0:10 slot1\ntransitions: 6\n", True),
+    ],
+)
+def test_numbers_are_compared_where_they_are_the_same_each_time(
+    typed: str, shown: str, output: str, result: bool
+) -> None:
+    assert equal(Step((typed,), shown), output) is result
+
+
+def test_a_page_gets_the_new_output_of_the_sections_that_are_run() -> None:
+    one, two = (
+        "## A\n\n### H: f\n\n```console\n$ ls > a; ls\n{}```\n",
+        "## B\n\n### H: `g`\n{}\n```console\n$ : poolbook play; ls; echo 7\n{}```\n",
+    )
+    wrong = one.format("b\n") + two.format("", "6\n")
+    assert updated(wrong) == one.format("a\n") + two.format("", "7\n")
+    not_run = two.format("\nNot run by the tests: it needs a file.\n", "c\n")
+    assert updated(not_run) == not_run
+    assert [(section.row, section.not_run) for group in groups(not_run) for section in group.sections] == [
+        ("H: g", "it needs a file.")
+    ]

@@ -1,0 +1,121 @@
+"""The pages docs/tried/*.md: how each feature of docs/features.tsv was tried, as commands and their output.
+
+ A page has the features of one document. A heading ``##`` begins a group, whose commands were typed into one shell in
+an empty directory; below it, ``### HEADING: FEATURE`` begins the section of a row of features.tsv (backticks do not
+count). A section with a line ``Not run by the tests:`` and a reason is not typed again.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from .. import forked
+from ..front import transcript
+from ..front.installed import environment
+from ..pool.real import Folder
+from .page import PAGE, Feature, features, tried_page
+
+PAGES = {path.stem: path for path in sorted((PAGE.parent / "tried").glob("*.md"))}
+UNFINISHED = "This page is not complete yet."
+COMMAND = Path(transcript.__file__).with_name("poolbook_command.py")
+_GROUP = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_SECTION = re.compile(r"^### (.*?)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
+_NOT_RUN = re.compile(r"^Not run by the tests:(.*)$", re.MULTILINE)
+_SAME_EACH_TIME = re.compile(r"\bpoolbook (play|config)\b")
+"""Commands that print the same numbers each time."""
+
+
+class Section(NamedTuple):
+    row: str
+    text: str
+    #: why the tests do not type it; None if they do
+    not_run: str | None
+
+    @property
+    def steps(self) -> list[transcript.Step]:
+        return transcript.steps(self.text)
+
+
+class Group(NamedTuple):
+    name: str
+    text: str
+
+    @property
+    def sections(self) -> list[Section]:
+        return [_section(*match.groups()) for match in _SECTION.finditer(self.text)]
+
+
+def _section(heading: str, text: str) -> Section:
+    not_run = _NOT_RUN.search(text)
+    return Section(_plain(heading), text, not_run[1].strip() if not_run else None)
+
+
+def groups(page: str) -> list[Group]:
+    return [Group(*match.groups()) for match in _GROUP.finditer(page)]
+
+
+def rows(page_name: str) -> Iterator[tuple[str, Feature]]:
+    """Yield what the heading of a section says about each row of a page's document, and the row."""
+    for feature in features():
+        if tried_page(feature.document).stem == page_name:
+            yield _plain(f"{feature.heading}: {feature.feature}"), feature
+
+
+def _plain(text: str) -> str:
+    return text.replace("`", "")
+
+
+def steps_to_type(group: Group) -> list[transcript.Step]:
+    return [step for section in group.sections if section.not_run is None for step in section.steps]
+
+
+def type_group(group: Group, folder: Path) -> list[str]:
+    """Type the commands of a group into a shell in an empty folder; return the output of each."""
+    home, commands = folder / "home", folder / "commands"
+    home.mkdir()
+    commands.mkdir()
+    server = forked.server()
+    _program(commands / "poolbook", f'{sys.executable} -SE {COMMAND} "$0" {server} "$@"')
+    _program(commands / "python3", f'{sys.executable} "$@"')
+    processes = Folder(home)
+    try:
+        return transcript.type_steps(steps_to_type(group), home, environment(commands, home) | {"TZ": "UTC"}, [server])
+    finally:
+        processes.kill_everything()
+
+
+def _program(path: Path, command: str) -> None:
+    path.write_text(f"#!/bin/sh\nexec {command}\n")
+    path.chmod(0o755)
+
+
+def updated(page: str) -> str:
+    """Return a page with the output that its commands print now, where it differs."""
+
+    def update_group(match: re.Match[str]) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            outputs = type_group(Group(match[1], match[2]), Path(folder))
+        return _SECTION.sub(lambda section: _update_section(section, outputs), match[0])
+
+    return _GROUP.sub(update_group, page)
+
+
+def _update_section(match: re.Match[str], outputs: list[str]) -> str:
+    """Return a section with its new output, which is removed from the list."""
+    section = _section(match[1], match[2])
+    if section.not_run is not None:
+        return match[0]
+    count = len(section.steps)
+    of_section, outputs[:count] = outputs[:count], []
+    return transcript.updated_page(match[0], of_section, equal)
+
+
+def equal(step: transcript.Step, output: str) -> bool:
+    """Return True if a step's output is that of the page."""
+    same_numbers = _SAME_EACH_TIME.search(" ".join(step.typed)) is not None
+    return transcript.equal_output(step.came, output, same_numbers)
