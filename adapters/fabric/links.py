@@ -139,10 +139,14 @@ class Links:
                 self._note_claim(event.slot)
                 if isinstance(event, ClaimRequested):
                     self._requests.setdefault(peer_of_slot(event.slot), []).append(event.claim)
-        self._changed |= grown.keys()
-        for outbox in grown:
+        self._tell_readers(grown)
+
+    def _tell_readers(self, outboxes: Iterable[str]) -> None:
+        """Hint to the readers of outboxes that there may be entries to read, again until they read."""
+        for outbox in outboxes:
             for peer in self._readers(outbox):
                 link = self._link(peer)
+                self._changed.add(peer)
                 self._send_hint(peer)
                 if outbox != MANAGER:  # managers receive a hint at each sign of life
                     link.expect_read(self.clock())
@@ -262,9 +266,7 @@ class Links:
     def _begin(self) -> Iterator[s.Stimulus]:
         """Begin with a hint to all peers. Return the stimuli after a restart: the running jobs of an access point are
         disconnected until their execution points read its outbox."""
-        for outbox in self.state().peers.outboxes:
-            for peer in self._readers(outbox):
-                self._send_hint(peer)
+        self._tell_readers(self.state().peers.outboxes)
         for peer in self._links:
             slots = [slot for slot, _ in self._leases(peer) if slot.activation is not None]
             if role_of(self.name) == ACCESS_POINT and slots:

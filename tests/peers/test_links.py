@@ -50,7 +50,8 @@ def test_the_access_to_files_is_forgotten_with_the_next_page() -> None:
     assert pool.ep().links.file_access(AP, run) is None
 
 
-def test_a_lost_hint_is_repeated_until_the_peer_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_lost_hint_is_repeated_until_the_peer_reads(monkeypatch: pytest.MonkeyPatch, restarts: bool) -> None:
     """Without a hint, an execution point reads that its claim was released only when it renews it, in five minutes."""
     pool = SimulatedPool(execution_points=1)
     pool.submit(Args='"20"')
@@ -64,6 +65,10 @@ def test_a_lost_hint_is_repeated_until_the_peer_reads(monkeypatch: pytest.Monkey
 
         during.setattr(Network, "send", send_others)
         pool.advance(20)
+        if restarts:
+            pool.ap().stop()
+            pool.ap().start()
+            pool.advance(5)
     assert pool.ap().state.clusters == {}
     assert pool.ep().state.slots["slot1@ep1"].claim is not None
     pool.advance(40)
