@@ -30,6 +30,7 @@ from hypothesis.internal.conjecture import providers
 from xdist.scheduler import LoadFileScheduling
 
 from . import forked
+from .sampling import soak_cases, spread
 
 settings.register_profile("poolbook", deadline=None, max_examples=20, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("poolbook")
@@ -127,8 +128,20 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileSche
     return _Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
+def left_out_of_a_short_soak(items: list[pytest.Item]) -> set[pytest.Item]:
+    """Return the cases that a short soak does not run: of a test with many, it runs an even sample."""
+    by_test: dict[tuple[Path, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("soak") is not None:
+            by_test.setdefault((item.path, getattr(item, "originalname", item.name)), []).append(item)
+    return {item for cases in by_test.values() for item in {*cases} - {*spread(cases, soak_cases(len(cases)))}}
+
+
 @pytest.hookimpl(tryfirst=True)  # pytest deselects by the marks
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if left_out := left_out_of_a_short_soak(items):
+        items[:] = [item for item in items if item not in left_out]
+        config.hook.pytest_deselected(items=[*left_out])
     turns = {HERE / name: turn for turn, name in enumerate(LONGEST)}
     items.sort(key=lambda item: (turns.get(item.path, len(turns)), item.path))
     for item in items:

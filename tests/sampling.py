@@ -27,6 +27,11 @@ def soak_examples(cost: int = 1) -> int:
     return max(1, SOAK_EXAMPLES // cost)
 
 
+def soak_cases(count: int) -> int:
+    """Return how many of a test's cases for the soak a soak runs: all, in a short one at least twelve."""
+    return min(count, max(12, math.ceil(count * SHARE)))
+
+
 def examples(few: int, cost: int) -> int:
     """Return how many examples of a property to take in a test that is also part of `make test`: `few`, or more if
     POOLBOOK_SOAK_EXAMPLES asks for more."""

@@ -54,6 +54,25 @@ def test_a_sample_is_spread_evenly_and_the_soak_has_the_rest(monkeypatch: pytest
         sampling.some("abc", 1, "x")
 
 
+@pytest.mark.parametrize(
+    ("examples", "cost", "taken", "cases", "cases_taken"),
+    [
+        (20000, 1, 20000, 500, 500),
+        (20000, 200, 100, 5, 5),
+        (60, 200, 1, 500, 12),
+        (60, 2, 30, 5, 5),
+        (10000, 1, 10000, 500, 250),
+    ],
+)
+def test_a_short_soak_takes_fewer_examples_and_cases_but_never_none(
+    monkeypatch: pytest.MonkeyPatch, examples: int, cost: int, taken: int, cases: int, cases_taken: int
+) -> None:
+    monkeypatch.setattr(sampling, "SOAK_EXAMPLES", examples)
+    monkeypatch.setattr(sampling, "SHARE", examples / sampling.WHOLE_SOAK)
+    assert sampling.soak_examples(cost) == taken
+    assert sampling.soak_cases(cases) == cases_taken
+
+
 SAYS = (
     "import os, sys; print(os.getcwd(), os.environ['A'], sys.argv[1:], sys.stdin.read()); print('!', file=sys.stderr)"
 )
