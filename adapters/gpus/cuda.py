@@ -30,8 +30,7 @@ _DRIVER_LIBRARY, _RUNTIME_LIBRARY = "libcuda.so", "libcudart.so"
 NO_CUDA_LIBRARY = f"# Unable to load a CUDA library ({_DRIVER_LIBRARY} or {_RUNTIME_LIBRARY}).\n"
 _SUCCESS, _NO_DEVICE = 0, 100
 _CLOCK_RATE, _MULTIPROCESSOR_COUNT, _ECC_ENABLED = 13, 16, 32  #: attributes of a device
-_FIRST_RUNTIME_VERSION = 10_000
-_MEMORY_V2 = 0x2000028  #: nvmlMemory_v2, which reports the driver's memory apart
+_FIRST_VERSION_WITH_UUIDS = 10_000
 
 
 def load_nvidia(
@@ -111,23 +110,24 @@ class DriverCuda(_CudaLibrary):
         memory, major, minor = c_size_t(), c_int(-1), c_int(-1)
         name, uuid, pci_id = create_string_buffer(1028), create_string_buffer(16), create_string_buffer(32)
         code = cuda.cuDeviceTotalMem_v2(byref(memory), device)
+        total = memory.value if code == _SUCCESS else None
         cuda.cuDeviceGetName(name, 1024, device)
         has_uuid = hasattr(cuda, "cuDeviceGetUuid") and cuda.cuDeviceGetUuid(uuid, device) == _SUCCESS
-        cuda.cuDeviceGetPCIBusId(pci_id, len(pci_id), device)
+        if hasattr(cuda, "cuDeviceGetPCIBusId"):
+            cuda.cuDeviceGetPCIBusId(pci_id, len(pci_id), device)
         cuda.cuDeviceComputeCapability(byref(major), byref(minor), device)
         address = f"{device:#x}" if device else "(nil)"
         for text in (
             f"querying ordinal:{index}, dev:{address} using cuDevice* API",
             f"cuDeviceTotalMem({index}) returns {code}, value = {memory.value}",
             f"cuDeviceComputeCapability({address}) returns {major.value}.{minor.value}",
-            f"cuDeviceTotalMem({address}) returns {code}, value = {memory.value}",
+            f"cuDeviceTotalMem({address}) returns {code}, value = {c_size_t(-1).value if total is None else total}",
         ):
             report.diagnose(f"# {text}\n")
         ecc = _int(cuda.cuDeviceGetAttribute, _ECC_ENABLED, device)
         return Device(
             format_uuid(uuid.raw) if has_uuid else "", name.value.decode(errors="replace"), pci_id.value.decode(),
-            memory.value if code == _SUCCESS else None,
-            (major.value, minor.value) if -1 not in (major.value, minor.value) else None,
+            total, (major.value, minor.value) if -1 not in (major.value, minor.value) else None,
             _int(cuda.cuDeviceGetAttribute, _MULTIPROCESSOR_COUNT, device),
             _int(cuda.cuDeviceGetAttribute, _CLOCK_RATE, device), None if ecc is None else bool(ecc),
             self.nvidia_driver, _int(cuda.cuDriverGetVersion),
@@ -135,20 +135,22 @@ class DriverCuda(_CudaLibrary):
 
 
 class RuntimeCuda(_CudaLibrary):
-    """The library of CUDA's runtime, version 10 or later. It does not report the version of NVIDIA's driver."""
+    """The library of CUDA's runtime. It reports neither the driver's version nor, before version 10, UUIDs.
+
+    HTCondor forms a UUID of other bytes in this case."""
 
     def __init__(self, library: Any) -> None:
         super().__init__(library, _int(library.cudaGetDeviceCount))
 
     def _describe(self, index: int, report: ProgressReport) -> Device | None:
         cuda, structure = self._library, new_structure()
-        is_known = (_int(cuda.cudaRuntimeGetVersion) or 0) >= _FIRST_RUNTIME_VERSION
-        if not is_known or cuda.cudaGetDeviceProperties(structure, index) != _SUCCESS:
+        if cuda.cudaGetDeviceProperties(structure, index) != _SUCCESS:
             return None
-        device, uuid = parse_structure(structure)
-        version = _int(cuda.cudaDriverGetVersion)
+        has_uuid = (_int(cuda.cudaRuntimeGetVersion) or 0) >= _FIRST_VERSION_WITH_UUIDS
+        device, uuid = parse_structure(structure, has_uuid)
         return evolve(
-            device, uuid=format_uuid(uuid), driver_version=version, unified_addressing=None, warp_size=None
+            device, uuid=format_uuid(uuid) if has_uuid else "", driver_version=_int(cuda.cudaDriverGetVersion),
+            unified_addressing=None, warp_size=None,
         )  # fmt: skip
 
 
@@ -169,21 +171,10 @@ class CudaByNvml:
             device, cores = describe(nvml, gpu), nvml.ask("DeviceGetNumGpuCores", gpu)
             units = cores // cores_per_unit(device.capability) if cores and device.capability else None
             devices.append(evolve(
-                device, uuid=device.uuid.removeprefix("GPU-"), memory=_usable_memory(nvml, gpu), multiprocessors=units,
-                ecc=bool(device.ecc), driver=driver, driver_version=version,
+                device, uuid=device.uuid.removeprefix("GPU-"), multiprocessors=units, ecc=bool(device.ecc),
+                driver=driver, driver_version=version,
             ))  # fmt: skip
         return devices
-
-
-def _usable_memory(nvml: Nvml, gpu: Handle) -> int | None:
-    """Return the memory that CUDA programs can use: all but the driver's own."""
-    try:
-        memory = nvml.call("DeviceGetMemoryInfo", gpu, version=_MEMORY_V2)
-        return int(memory.total - memory.reserved)
-    except (GpuError, TypeError):  # older drivers and packages count the memory of the driver as used
-        memory = nvml.ask("DeviceGetMemoryInfo", gpu)
-        processes = nvml.ask("DeviceGetComputeRunningProcesses_v3", gpu) or ()
-        return memory and int(memory.total - memory.used) + sum(process.usedGpuMemory or 0 for process in processes)
 
 
 def _visible(nvml: Nvml, gpus: Sequence[Handle], visible_devices: str) -> list[Handle]:

@@ -101,8 +101,9 @@ def gpu_id(uuid: str, is_short: bool = False) -> str:
 
 # The structure in which the runtimes of CUDA and HIP describe a device: cudaDeviceProp and hipDeviceProp_t
 
-NAME_TO_WARP, CLOCK_TO_UNITS, ECC_TO_ADDRESSING = "256s16s16xQ12xi", "i8x2i20xi", "4i8xi"
-"""The members that are read, at the offsets 0, 348 and 580."""
+NAME_AND_UUID, MEMORY_AND_WARP, CLOCK_TO_UNITS, ECC_TO_ADDRESSING = "256s16s", "Q12xi", "i8x2i20xi", "4i8xi"
+"""The members that are read, at the offsets 0, 288, 348 and 580."""
+_ID_LENGTH: Final = 288 - 256  #: of the members between the name and the memory, which CUDA 9 lacks
 
 
 def new_structure() -> Array[c_char]:
@@ -110,11 +111,13 @@ def new_structure() -> Array[c_char]:
     return create_string_buffer(8192)
 
 
-def parse_structure(structure: Array[c_char]) -> tuple[Device, bytes]:
+def parse_structure(structure: Array[c_char], has_uuid: bool = True) -> tuple[Device, bytes]:
     """Return the device, without a UUID, and the bytes of its UUID."""
-    name, uuid, memory, warp_size = struct.unpack_from(NAME_TO_WARP, structure)
-    clock_khz, major, minor, multiprocessors = struct.unpack_from(CLOCK_TO_UNITS, structure, 348)
-    ecc, bus, slot, domain, unified_addressing = struct.unpack_from(ECC_TO_ADDRESSING, structure, 580)
+    moved = 0 if has_uuid else _ID_LENGTH
+    name, uuid = struct.unpack_from(NAME_AND_UUID, structure)
+    memory, warp_size = struct.unpack_from(MEMORY_AND_WARP, structure, 288 - moved)
+    clock_khz, major, minor, multiprocessors = struct.unpack_from(CLOCK_TO_UNITS, structure, 348 - moved)
+    ecc, bus, slot, domain, unified_addressing = struct.unpack_from(ECC_TO_ADDRESSING, structure, 580 - moved)
     return Device(
         "", name.partition(b"\0")[0].decode(errors="replace"),
         f"{domain:04X}:{bus:02X}:{slot:02X}.0" if bus or slot else "", memory, (major, minor), multiprocessors,

@@ -11,7 +11,8 @@ from attrs import evolve
 from .devices import (
     CLOCK_TO_UNITS,
     ECC_TO_ADDRESSING,
-    NAME_TO_WARP,
+    MEMORY_AND_WARP,
+    NAME_AND_UUID,
     Device,
     OpenLibrary,
     ProgressReport,
@@ -124,7 +125,8 @@ class SimulatedHip:
 
     def hipGetDevicePropertiesR0600(self, structure: Array[c_char], index: int) -> int:
         name, uuid = b"AMD Instinct MI300A", bytes([ord("1") + index & 0xFF]) * _UUID_LENGTH
-        struct.pack_into(NAME_TO_WARP, structure, 0, name, uuid, 131072 << 20, 64)
+        struct.pack_into(NAME_AND_UUID, structure, 0, name, uuid)
+        struct.pack_into(MEMORY_AND_WARP, structure, 288, 131072 << 20, 64)
         struct.pack_into(CLOCK_TO_UNITS, structure, 348, 2_100_000, 9, 4, 228)
         struct.pack_into(ECC_TO_ADDRESSING, structure, 580, 1, 2, 0, index, 1)
         return _SUCCESS

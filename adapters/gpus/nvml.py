@@ -15,6 +15,7 @@ NOT_SUPPORTED, NO_PERMISSION, NOT_FOUND, FUNCTION_NOT_FOUND, GPU_LOST = 3, 4, 6,
 """Error numbers of NVML. A lost GPU fell off the bus, or does not answer."""
 _SUCCESS, _LIBRARY_NOT_FOUND = 0, 12
 _LIBRARIES: Final = ("libnvidia-ml.so.1", "libnvidia-ml.so")
+_MEMORY_V2: Final = 0x2000028  #: nvmlMemory_v2, which reports the driver's memory apart
 _GRAPHICS_CLOCK = _GPU_TEMPERATURE = _VOLATILE = _SINGLE_BIT = 0
 _DOUBLE_BIT = _GPU_UTILIZATION = 1
 
@@ -177,15 +178,25 @@ def describe(nvml: Nvml, device: Handle, report: ProgressReport | None = None) -
                 _report_failure(f"nvml{function}", error, report)
             return None
 
-    name = ask("DeviceGetName") or ""
+    uuid, name = nvml.uuid(device), ask("DeviceGetName") or ""
     pci, memory = ask("DeviceGetPciInfo_v3"), ask("DeviceGetMemoryInfo")
     capability, clock = ask("DeviceGetCudaComputeCapability"), ask("DeviceGetMaxClockInfo", _GRAPHICS_CLOCK)
     attributes, ecc = ask("DeviceGetAttributes"), ask("DeviceGetEccMode")
     return Device(
-        nvml.uuid(device), name, pci.busIdLegacy if pci else "", memory.total if memory else None,
+        uuid, name, pci.busIdLegacy if pci else "", memory and _usable_memory(nvml, device, memory),
         tuple(capability) if capability else None, attributes.multiprocessorCount if attributes else None,
         None if clock is None else clock * 1000, bool(ecc[0]) if ecc else None,
     )  # fmt: skip
+
+
+def _usable_memory(nvml: Nvml, device: Handle, memory: Any) -> int:
+    """Return the memory that programs can use: all but the driver's own. HTCondor prints the free memory, which is the
+    same while no program uses the device."""
+    try:
+        return int(memory.total - nvml.call("DeviceGetMemoryInfo", device, version=_MEMORY_V2).reserved)
+    except (GpuError, TypeError):  # older drivers and packages count the memory of the driver as used
+        processes = nvml.ask("DeviceGetComputeRunningProcesses_v3", device) or ()
+        return int(memory.total - memory.used) + sum(process.usedGpuMemory or 0 for process in processes)
 
 
 def _report_failure(function: str, error: GpuError, report: ProgressReport | None) -> None:

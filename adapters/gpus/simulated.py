@@ -141,8 +141,8 @@ def _full_uuid(model: _Model, device: _Handle) -> str:
 
 
 def _memory(model: _Model, device: _Handle) -> SimpleNamespace:
-    instance = device.instance
-    return SimpleNamespace(total=model.memory if instance is None else model.instances_mb[instance] << 20)
+    total = model.memory if device.instance is None else model.instances_mb[device.instance] << 20
+    return SimpleNamespace(total=total, reserved=0)
 
 
 def _instance_count(model: _Model, device: _Handle) -> int:

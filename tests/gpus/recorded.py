@@ -109,8 +109,7 @@ class RecordedCuda:
         return 0
 
     def cuDeviceTotalMem_v2(self, memory: Any, device: Any) -> int:
-        memory._obj.value = USABLE_MEMORY
-        return 0
+        return _store(memory, self.gpus[device].get("UsableMemory", USABLE_MEMORY))
 
     def cuDeviceGetName(self, name: Array[c_char], length: int, device: Any) -> int:
         name.value = self.gpus[device]["Name"].encode()
@@ -125,13 +124,22 @@ class RecordedCuda:
         return 0
 
     def cuDeviceComputeCapability(self, major: Any, minor: Any, device: Any) -> int:
-        major._obj.value, minor._obj.value = self.gpus[device]["CudaComputeCapability"]
-        return 0
+        capability = self.gpus[device]["CudaComputeCapability"]
+        return int("error" in capability) or _store(major, capability[0]) or _store(minor, capability[1])
 
     def cuDeviceGetAttribute(self, value: Any, number: int, device: Any) -> int:
         gpu = self.gpus[device]
-        value._obj.value = {13: gpu["MaxClockSM"] * 1000, 16: gpu["NumGpuCores"] // 128, 32: gpu["EccMode"][0]}[number]
-        return 0
+        if number == 16:
+            return _store(value, gpu["NumGpuCores"] // 128)
+        answer = gpu["MaxClockSM"] if number == 13 else gpu["EccMode"]
+        return int("error" in str(answer)) or _store(value, answer * 1000 if number == 13 else answer[0])
+
+
+def _store(value: Any, answer: int | None) -> int:
+    """Store an answer as CUDA does, and return its code. None: the function fails."""
+    if answer is not None:
+        value._obj.value = answer
+    return int(answer is None)
 
 
 class RecordedHip(SimulatedHip):

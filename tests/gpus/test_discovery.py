@@ -6,6 +6,7 @@ from __future__ import annotations
 import io
 import re
 import shlex
+import struct
 from collections.abc import Callable, Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -19,6 +20,7 @@ from poolbook.adapters.gpus.devices import ProgressReport, gpu_id
 from poolbook.adapters.gpus.nvml import Nvml
 
 from ..together import together
+from .machines import MACHINES
 from .recorded import DATA, H100, RecordedCuda, RecordedHip, RecordedNvml, StubOpenCl, error
 
 PROGRAM = "/usr/libexec/condor/condor_gpu_discovery"
@@ -29,13 +31,20 @@ class Recording(NamedTuple):
     argv: list[str]
     output: str
     exit_code: int
+    environment: dict[str, str]
+
+
+def parse_recordings(text: str) -> list[Recording]:
+    text = text.replace("USAGE\n", usage_of("gpu_discovery").replace("condor_gpu_discovery", PROGRAM, 1))
+    found = re.findall(r"# (.*=.* )?condor_gpu_discovery ?(.*)\n((?s:.*?))# exit (\d+)\n", text)
+    return [
+        Recording(shlex.split(arguments), output, int(code), dict(each.split("=") for each in shlex.split(variables)))
+        for variables, arguments, output, code in found
+    ]
 
 
 def recordings(name: str) -> list[Recording]:
-    text = (DATA / name).read_bytes().decode()  # one line ends in \r\n
-    text = text.replace("USAGE\n", usage_of("gpu_discovery").replace("condor_gpu_discovery", PROGRAM, 1))
-    found = re.findall(r"# condor_gpu_discovery (.*)\n((?s:.*?))# exit (\d+)\n", text)
-    return [Recording(shlex.split(arguments), output, int(code)) for arguments, output, code in found]
+    return parse_recordings((DATA / name).read_bytes().decode())  # one line ends in \r\n
 
 
 @pytest.fixture
@@ -95,6 +104,23 @@ def test_simulated_gpus_equal_htcondors(recording: Recording, discovery: Discove
     assert discovery(recording.argv, NO_NVML) == (recording.output, recording.exit_code)
 
 
+def recordings_of_machines() -> list[tuple[str, Recording]]:
+    sections = re.split(r"^=== (.*)\n", (DATA / "machines.txt").read_text(), flags=re.MULTILINE)[1:]
+    return [
+        (name, each)
+        for name, text in zip(sections[::2], sections[1::2], strict=True)
+        for each in parse_recordings(text)
+    ]
+
+
+@together(("name", "recording"), recordings_of_machines())
+def test_output_for_other_cards_equals_htcondors(name: str, recording: Recording, discovery: Discover) -> None:
+    machine = MACHINES[name]
+    libraries = {"libcuda.so": RecordedCuda(*machine.cuda)}
+    output = discovery(recording.argv, RecordedNvml(*machine.nvml), libraries, recording.environment)
+    assert output == (recording.output, recording.exit_code)
+
+
 def visible_devices() -> list[tuple[str, str, str]]:
     """Return the recorded values of CUDA_VISIBLE_DEVICES, and the output with and without -dirty-environment."""
     pattern = r"# CUDA_VISIBLE_DEVICES='(.*)' -dirty-environment\n((?s:.*?))# without -dirty-environment\n([^#]*)"
@@ -133,7 +159,9 @@ def test_nvml_lists_the_devices_that_cuda_would_list(value: str, ids: str) -> No
 
 
 INSTANCE = {
-    "Name": "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "PciInfo": H100["PciInfo"], "MemoryInfo": {"total": 42144366592},
+    "Name": "NVIDIA H100 80GB HBM3 MIG 3g.40gb", "PciInfo": H100["PciInfo"], 
+    "MemoryInfo": {"total": 42412802048, "free": 42144366592, "used": 268435456}, "ComputeRunningProcesses_v3": [],
+   
     "CudaComputeCapability": error(3), "MaxClockSM": error(3), "Attributes_v2": {"multiprocessorCount": 60},
     "EccMode": error(3), "FanSpeed": error(3), "PowerUsage": error(3), "Temperature": 40, "EccSingle": 0,
     "EccDouble": error(3), "MaxMigDeviceCount": error(3),
@@ -222,10 +250,60 @@ def test_old_libraries_lack_functions(discovery: Discover) -> None:
     )
     assert discovery(["-properties"], NO_NVML, {"libamdhip64.so": hip}) == ('DetectedGPUs="GPU0"\n', 0)
     cuda = RecordedCuda(H100)
+    absent = ("cuDeviceGetUuid", "cuDeviceGetPCIBusId")
     without_uuid = SimpleNamespace(**{
-        name: getattr(cuda, name) for name in dir(cuda) if name.startswith("cu") and name != "cuDeviceGetUuid"
+        name: getattr(cuda, name) for name in dir(cuda) if name.startswith("cu") and name not in absent
     })  # fmt: skip
     output, code = discovery(["-properties"], RecordedNvml(H100), {"libcuda.so": without_uuid})
     assert output.startswith("# Not enumerating NVML devices because a CUDA device has no UUID.")
     assert output.endswith('CUDA0=[ id="CUDA0"; ]\n')
     assert code == 0
+
+
+class Runtime:
+    """The library ``libcudart.so``; before version 10 its structure lacks the 32 bytes of the UUID."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+
+    def cudaGetDeviceCount(self, count: Any) -> int:
+        count._obj.value = 1
+        return 0
+
+    def cudaRuntimeGetVersion(self, version: Any) -> int:
+        version._obj.value = self.version
+        return 0
+
+    cudaDriverGetVersion = cudaRuntimeGetVersion
+
+    def cudaGetDeviceProperties(self, structure: Any, index: int) -> int:
+        start = 288 if self.version >= 10000 else 256
+        members = (
+            (0, "256s", b"Tesla P100"), (start, "Q", 16280 << 20), (start + 60, "i8xii", 1480500, 6, 0),
+            (start + 100, "i", 56), (start + 292, "4i", 1, 4, 0, 0),
+        )  # fmt: skip
+        for offset, layout, *values in members:
+            struct.pack_into(layout, structure, offset, *values)
+        if start > 256:
+            struct.pack_into("16s", structure, 256, b"\xab" * 16)
+        return 0
+
+
+@together(
+    ("version", "id", "uuid"),
+    [
+        (12040, "GPU-abababab", 'DeviceUuid="abababab-abab-abab-abab-abababababab"; '),
+        (10000, "GPU-abababab", 'DeviceUuid="abababab-abab-abab-abab-abababababab"; '),
+        (9020, "CUDA0", ""),
+    ],
+)
+def test_runtime_of_cuda_describes_the_gpus_without_its_driver(
+    version: int, id: str, uuid: str, discovery: Discover
+) -> None:
+    output, code = discovery(["-extra", "-mixed"], NO_NVML, {"libcudart.so": Runtime(version)})
+    assert (output.splitlines()[-1], code) == (
+        f'{id.replace("-", "_")}=[ id="{id}"; Capability=6.0; ClockMhz=1480.50; ComputeUnits=56; CoresPerCU=64; '
+        f'DeviceName="Tesla P100"; DevicePciBusId="0000:04:00.0"; {uuid}DriverVersion={version // 1000}.'
+        f"{version % 100}; ECCEnabled=true; GlobalMemoryMb=16280; MaxSupportedVersion={version}; ]",
+        0,
+    )
