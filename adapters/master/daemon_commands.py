@@ -79,6 +79,7 @@ class DaemonCommands:
             log = next(iter(self.logs.values()), self._options.url)
             command = self._companions(log)[name]
             return command._replace(environment={**command.environment, **environment}, log=output)
+        environment["_CONDOR_MASTER_LOG"] = ""  # this master writes it
         if self._configuration.source(DAEMON_LIST).kind != "default":  # the others in the list are the master's
             environment["_CONDOR_DAEMON_LIST"] = " ".join(("MASTER", *filter(is_manager_option, daemon.parts)))
         words = [*self._role_words(daemon), *self._config, "-log", self.logs[name], *self._options.role_options]

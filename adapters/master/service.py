@@ -25,11 +25,13 @@ from ...domain.units import SECOND
 from ..machine.host import host_name
 from ..machine.mail import Mailer, MailSettings
 from ..machine.stop_signals import GRACEFUL, STOP_SIGNALS
+from ..runtime.daemon_logs.log_settings import log_settings
 from ..sockets import listen, make_private, peer_of
 from .child_processes import ChildProcesses
 from .client import SOCKET
 from .installed_version import installed_version
 from .journal import Journal
+from .master_log import MasterLog
 
 if TYPE_CHECKING:
     from ...domain.config import Configuration
@@ -72,6 +74,7 @@ class MasterService:
         make_private(folder)
         self._lock = _locked(folder / "lock")
         self._journal = Journal(folder / JOURNAL)
+        self._log: MasterLog | None = None
         self._selector = selectors.DefaultSelector()
         self._offset = time.time() - time.monotonic()  # a set clock neither delays nor hastens a restart
         self._supervision = Supervision(self.machine.policy, self._record)
@@ -95,6 +98,8 @@ class MasterService:
 
     def _record(self, transition: t.Transition) -> None:
         self._journal.append(transition)
+        if self._log is not None:
+            self._log.write(transition)
         if line := t.line_of(transition):
             self._warn(line)
 
@@ -176,6 +181,12 @@ class MasterService:
         machine = self.machine
         self._supervision.policy = machine.policy
         self._mailer.settings = MailSettings.from_configuration(machine.configuration)
+        settings = log_settings(lambda _: machine.configuration)
+        self._log = (
+            None
+            if settings is None
+            else MasterLog(settings, self._folder, self._folder / JOURNAL, self._program_of, self._warn)
+        )
         for warning in machine.listed.warnings:
             self._warn(f"warning: {warning}")
 
@@ -192,14 +203,18 @@ class MasterService:
         self._checks_at = self._supervision.next_version_check(self.now())
         return ""
 
+    def _program_of(self, name: str) -> tuple[str, bool]:
+        """Return a daemon's program, and whether it is one of Poolbook's daemons."""
+        daemon = self.machine.commands.daemons.get(name)
+        return (daemon.command[0], False) if daemon and daemon.command else (f"condor_{name.lower()}", True)
+
     def _process_transition(self, transition: t.Transition) -> None:
         if isinstance(transition, t.ObituaryDue | t.DaemonGivenUp):
             self._send_mail(transition)
 
     def _send_mail(self, death: t.ObituaryDue | t.DaemonGivenUp) -> None:
         configuration, name = self.machine.configuration, death.daemon
-        daemon = self.machine.commands.daemons[name]
-        program = daemon.command[0] if daemon.command else f"condor_{name.lower()}"
+        program, _ = self._program_of(name)
         setting = f"{name}_LOG"
         is_set = configuration.is_defined(setting) and configuration.source(setting).kind != "default"
         log = Path(configuration.get(setting)) if is_set else self._folder / f"{name}.log"

@@ -126,7 +126,9 @@ def test_roles_have_logs_named_after_them_and_local_names(tmp_path: Path) -> Non
     words = " ".join(command.arguments[3:])
     assert words.startswith(f"join https://cm.example.org:9618 {tmp_path} -role access-point -name NIGHT@")
     assert words.endswith("-lost -local-name NIGHT") and " -users " in words
-    assert command.environment == {"A": "1", "B": "2", "_CONDOR_DAEMON_LIST": "MASTER"}
+    assert command.environment == {
+        "A": "1", "B": "2", "_CONDOR_DAEMON_LIST": "MASTER", "_CONDOR_MASTER_LOG": ""
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

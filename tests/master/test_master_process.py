@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,8 +11,11 @@ import sys
 import pytest
 
 from poolbook.adapters.machine.host import host_name
+from poolbook.domain.events import DaemonReported
 from poolbook.domain.master import transitions as t
+from poolbook.replay.forensics.audit.examine import examine
 
+from ..importing.folders import imported
 from ..pool.real import PATIENCE, POOLBOOK, ROOT, environment
 from ..ports import free_port
 from .machine import Machine, is_alive
@@ -50,6 +54,48 @@ def test_a_job_survives_the_death_of_its_pool_which_is_started_again(machine: Ma
     machine.wait_for(lambda: machine.call("history", "-af", "NumJobStarts", "ExitCode") == "1 0\n")
     assert machine.count(t.ObituaryDue) == 0, "an administrator sends signal 9"
     assert machine.end(signal.SIGQUIT).count("POOL was started") == 2
+
+
+def test_the_master_log_has_each_start_and_death_once_even_if_the_master_is_killed(machine: Machine) -> None:
+    flaky = machine.program("flaky", "exit 3")
+    missing = machine.path / "missing"
+    daemons = "MASTER COLLECTOR NEGOTIATOR SCHEDD STARTD FLAKY MISSING"
+    machine.configure(f"LOG = {machine.path}/log\nDAEMON_LIST = {daemons}\nFLAKY = {flaky}\nMISSING = {missing}")
+    master = machine.master()
+    machine.started("FLAKY", 2)
+    pool = machine.started("POOL")
+    os.kill(pool, signal.SIGKILL)
+    machine.started("POOL", 2)
+    master.kill()
+    master.wait(PATIENCE)
+    machine.master()
+    machine.started("POOL", 3)
+    machine.end()
+    lines = (machine.path / "log" / "MasterLog").read_text().splitlines()
+    texts = [line.split(" ", 2)[2] for line in lines]
+    expected = []
+    for each in machine.transitions():
+        match each:
+            case t.DaemonStarted(_, "FLAKY", pid):
+                expected.append(f'Started process "{flaky}", pid and pgroup = {pid}')
+            case t.DaemonStarted(_, "POOL", pid):
+                expected.append(f'Started DaemonCore process "condor_pool", pid and pgroup = {pid}')
+            case t.DaemonExited(_, daemon, pid, code):
+                expected.append(f"The {daemon} (pid {pid}) {t.describe_end(code)}")
+            case t.RestartScheduled(_, daemon, seconds):
+                program = {"FLAKY": flaky, "POOL": "condor_pool", "MISSING": missing}[daemon]
+                expected.append(f"restarting {program} in {seconds} seconds")
+    assert [text for text in texts if text.startswith(("Started ", "The ", "restarting "))] == expected
+    assert f"The POOL (pid {pool}) died due to signal 9 (Killed)" in texts
+    assert [text for text in texts if text.startswith(f"{missing}: Cannot execute (")] != []
+    assert [text for text in texts if "STARTING UP" in text] == ["** condor_master (CONDOR_MASTER) STARTING UP"] * 2
+    assert texts[-2] == "All daemons are gone.  Exiting."
+    assert re.fullmatch(r"\*{4} condor_master \(condor_MASTER\) pid \d+ EXITING WITH STATUS 0", texts[-1])
+    log, result = imported(machine.path / "log")
+    deaths = [
+        event.facts["pid"] for _, event in log.read() if isinstance(event, DaemonReported) and event.said == "died"
+    ]
+    assert (str(pool) in deaths, result.refused, examine(log).violations) == (True, [], [])
 
 
 def test_a_daemon_that_cannot_start_is_started_when_it_can(machine: Machine) -> None:

@@ -121,6 +121,8 @@ class DaemonLogs:
         self._slots: dict[str, _Slot] = {}
         self._clusters: dict[int, LoggedCluster] = {}
         self._defrag = DefragLines()
+        self._unheard: set[str] = set()  #: the machines whose ads are gone
+        self._absent: set[str] = set()  #: the slots that the collector keeps as absent ads
         self._running: dict[str, _Slot] = {}  #: by job of this access point
         self._stopping: dict[str, tuple[str, e.Ad]] = {}  #: by running job: whether it was removed or held, and why
 
@@ -169,13 +171,15 @@ class DaemonLogs:
     def _begin(self, at: int) -> None:
         self._has_begun = True
         for kind in ("master", "collector", "negotiator", "sched"):
-            self._write(at, kind, "began", {"banner": banner(_KINDS[kind], self._writer), "schedd": self._schedd})
+            facts = {"banner": banner(_KINDS[kind], self._writer), "schedd": self._schedd, "pool": self._pool}
+            self._write(at, kind, "began", facts)
 
     def on_machine(self, event: e.MachineJoined) -> None:
         own_address = unquoted(event.ad.get("MyAddress", ""))
         self._machines[event.machine] = own_address if "alias=" in own_address else address(event.machine)
         facts = {"banner": banner("STARTD", self._writer), "startd": self._machines[event.machine]}
         self._write_startd(event, "joined", facts)
+        self._write(event.at, "collector", "joined", {"machine": event.machine})
 
     def _write_startd(self, event: e.MachineEvent, about: str, facts: Facts | None = None) -> None:
         log = self._machine_log("STARTD", event.machine)
@@ -183,8 +187,35 @@ class DaemonLogs:
 
     def on_machine_left(self, event: e.MachineLeft) -> None:
         self._write_startd(event, "left")
-        for name in [name for name, slot in self._slots.items() if slot.machine == event.machine]:
-            del self._slots[name]
+        for slot in self._slots_of(event.machine):
+            del self._slots[slot]
+            self._write(event.at, "collector", "slot destroyed", {"slot": slot})
+        self._write(event.at, "collector", "left", {"machine": event.machine})
+
+    def _slots_of(self, machine: str) -> list[str]:
+        return [name for name, slot in self._slots.items() if slot.machine == machine]
+
+    def on_expired(self, event: e.MachineExpired) -> None:
+        """Log that the ads of a machine are gone, or are sent again."""
+        if event.expired and event.gone:
+            self._unheard.add(event.machine)
+            stale = "\n".join(f'\t\t**** Removing stale ad: "< {slot} >"' for slot in self._slots_of(event.machine))
+            self._write(event.at, "collector", "expired", {"machine": event.machine, "stale": stale})
+        elif not event.expired and event.machine in self._unheard:
+            self._unheard.remove(event.machine)
+            self._write(event.at, "collector", "joined", {"machine": event.machine})
+            for slot in self._slots_of(event.machine):
+                self._write_ad(event.at, slot)
+
+    def on_absent(self, event: e.SlotAbsent) -> None:
+        self._absent.add(event.slot)
+        self._write(event.at, "collector", "absent", {"slot": event.slot})
+
+    def _write_ad(self, at: int, slot: str) -> None:
+        """Log that the collector received a slot's first ad."""
+        absent = slot if slot in self._absent else ""
+        self._absent.discard(slot)
+        self._write(at, "collector", "slot created", {"slot": slot, "absent": absent})
 
     def on_machine_configured(self, event: e.MachineConfigured) -> None:
         self._write_startd(event, "configured")
@@ -226,11 +257,14 @@ class DaemonLogs:
             "resources": resources_of(event.ad),
         }
         self._write_slot(event.at, slot, templates_of("slot", "created"), facts)
+        self._write_ad(event.at, event.slot)
 
     def on_slot_destroyed(self, event: e.SlotDestroyed) -> None:
         slot = self._slots.pop(event.slot, None)
         if slot is not None and SlotName.parse(event.slot).dynamic:
             self._write_slot(event.at, slot, templates_of("slot", "destroyed"), {"slot_id": slot.id})
+        if slot is not None:
+            self._write(event.at, "collector", "slot destroyed", {"slot": event.slot})
 
     def on_slot_moved(self, event: e.SlotTransitioned) -> None:
         slot = self._slot(event.slot)

@@ -12,11 +12,12 @@ from contextlib import suppress
 from datetime import datetime, tzinfo
 from glob import escape, glob
 from pathlib import Path
+from typing import Any, Protocol
 
 import msgspec
 from attrs import define, field
 
-from ....domain.events import Event, PoolFounded
+from ....domain.events import PoolFounded
 from ...replaced_files import replace_file
 from .fold import DaemonLogs, LogLine
 from .log_settings import LogFile, LogSettings
@@ -27,6 +28,14 @@ _PENDING = 1 << 20  #: write the lines to their files when they have this many b
 
 class DaemonLogError(Exception):
     """A log cannot be written. The message names the file, the rule and the fix."""
+
+
+class Fold(Protocol):
+    """Folds events into lines. ``position`` is that of the last event."""
+
+    position: int
+
+    def fold(self, position: int, event: Any, /) -> list[LogLine]: ...
 
 
 @define
@@ -43,17 +52,18 @@ class LogProgress:
 class DaemonLogWriter:
     """Appends lines to the logs of `settings`. `folder` has the checkpoint; without it, files that exist are replaced.
     Only lines in the `window` (microseconds) are written. `warn` is called for each file that another program wrote.
+    `logs` folds the events into lines: those of a pool, if it is not given.
 
     Raises `DaemonLogError` if a file cannot be written."""
 
     def __init__(
         self, settings: LogSettings, folder: Path | None = None, warn: Callable[[str], None] = print,
-        zone: tzinfo | None = None, window: tuple[int, int] = (0, 1 << 62),
+        zone: tzinfo | None = None, window: tuple[int, int] = (0, 1 << 62), logs: Fold | None = None,
     ) -> None:  # fmt: skip
         self.settings = settings
         self._path = folder / PROGRESS if folder is not None else None
         self._warn, self._zone, self._window = warn, zone, window
-        self._logs = DaemonLogs()
+        self._logs: Fold = logs or DaemonLogs()
         self._progress = LogProgress()
         self._pending: dict[str, list[bytes]] = {}
         self._pending_size = 0
@@ -67,12 +77,12 @@ class DaemonLogWriter:
         """The sizes of the files that have been written, in bytes."""
         return self._progress.sizes
 
-    def start(self, log: Iterable[tuple[int, Event]]) -> None:
+    def start(self, log: Iterable[tuple[int, Any]]) -> None:
         """Read the pool's log from its first event, and write the lines that are missing."""
         self._read_checkpoint()
         self.write(log)
 
-    def write(self, events: Iterable[tuple[int, Event]]) -> None:
+    def write(self, events: Iterable[tuple[int, Any]]) -> None:
         """Write the lines of the next events. Skip events whose lines were already written."""
         for position, event in events:
             if position <= self._logs.position:
