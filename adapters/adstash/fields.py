@@ -5,6 +5,7 @@ Source: condor_adstash's mappings (adstash/mapping/).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -16,9 +17,9 @@ from attrs import frozen
 HISTORY, EPOCHS, TRANSFERS = "history", "job_epoch_history", "transfer_epoch_history"
 KINDS: Final = (HISTORY, EPOCHS, TRANSFERS)
 IGNORED: Final = "ignored"
-_KEYWORD_BYTES: Final = 32766  #: the longest text that Lucene indexes as a whole
+KEYWORD_LENGTH: Final = 32766  #: the longest text that Lucene indexes as a whole
 _DATE: Final = {"type": "date", "format": "epoch_second||strict_date_optional_time"}
-_KEYWORD: Final = {"type": "keyword", "ignore_above": _KEYWORD_BYTES}
+_KEYWORD: Final = {"type": "keyword", "ignore_above": KEYWORD_LENGTH}
 _UNINDEXED_TEXT: Final = {"type": "text", "norms": "false", "index": "false"}
 MAPPINGS: Final[Mapping[str, Mapping[str, Any]]] = {
     "text": {"type": "text"}, "unindexed text": _UNINDEXED_TEXT, "keyword": _KEYWORD, "double": {"type": "double"},
@@ -54,6 +55,7 @@ class Template:
 
 
 _JOBS: Final = (HISTORY, EPOCHS)
+_BOOLEANS: Final = "target_bool_attrs"
 TEMPLATES: Final = (
     Template("raw_expression", "*_EXPR", "keyword"),
     Template("transformbody_attrs", "TransformBody_*", "keyword", _JOBS),
@@ -63,7 +65,7 @@ TEMPLATES: Final = (
     Template("stats_attrs", r".+Stats\..+", "double", _JOBS, True),
     Template("counts_attrs", r".+Counts\..+", "long", _JOBS, True),
     Template("resource_request_attrs", "^Request[A-Z].*$", "long", _JOBS, True),
-    Template("target_bool_attrs", "(?i)^(Want|Has|Is).+$", "boolean", KINDS, True),
+    Template(_BOOLEANS, "(?i)^(Want|Has|Is).+$", "boolean", KINDS, True),
 )
 _DEFAULT: Final = {"DEFAULT": {"match_mapping_type": "string", "mapping": _KEYWORD}}
 
@@ -77,13 +79,19 @@ class Fields:
     spellings: Mapping[str, str]
     templates: tuple[Template, ...]
 
-    def field(self, attribute: str) -> tuple[str, str]:
-        """Return the name and the type of an attribute's field. Unknown attributes are keywords, in lower case."""
+    def is_ignored(self, attribute: str) -> bool:
+        return self.types.get(self.spellings.get(attribute.lower(), "")) == IGNORED
+
+    def field(self, attribute: str) -> tuple[str, str, bool]:
+        """Return the name and the type of an attribute's field, and whether it is known. Others are keywords, in lower
+        case, unless a template fits."""
         known = self.spellings.get(attribute.lower())
         if known is not None:
-            return known, self.types[known]
+            return known, self.types[known], True
         template = next((each for each in self.templates if each.fits(attribute)), None)
-        return (attribute.lower(), "keyword") if template is None else (attribute, template.type)
+        if template is None:
+            return attribute.lower(), "keyword", False
+        return _normalized(attribute) if template.name == _BOOLEANS else attribute, template.type, False
 
     def mappings(self) -> dict[str, Any]:
         """Return the mappings of an index."""
@@ -115,6 +123,42 @@ def fields_of(kind: str) -> Fields:
     return Fields(kind, types, spellings, tuple(each for each in TEMPLATES if kind in each.kinds))
 
 
-CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "text": str, "unindexed text": str, "keyword": str, "double": float, "long": int, "date": int, "boolean": bool,
+def _normalized(attribute: str) -> str:
+    """Return a name such as ``wantFLOCKING`` as ``WantFlocking``, and ``is_x`` as ``Is_X``."""
+    prefix = next(each for each in ("want", "has", "is") if attribute.lower().startswith(each))
+    rest = attribute[len(prefix) :]
+    return prefix.capitalize() + (f"_{rest[1:].capitalize()}" if rest.startswith("_") else rest.capitalize())
+
+
+def _to_integer(value: Any) -> int:
+    try:
+        return int(value)
+    except (ValueError, TypeError):
+        return round(float(value))
+
+
+def _to_float(value: Any) -> float:
+    number = float(value)
+    if not math.isfinite(number):
+        raise ValueError("not a finite number")
+    return number
+
+
+_TRUTHS: Final = {"1": True, "t": True, "true": True, "0": False, "f": False, "false": False}
+_TINY: Final = 1e-8
+
+
+def _to_boolean(value: Any) -> bool:
+    if isinstance(value, str) and value.lower() in _TRUTHS:
+        return _TRUTHS[value.lower()]
+    number = float(value)
+    if min(abs(number), abs(number - 1)) < _TINY:
+        return number > 1 / 2
+    raise ValueError("neither true nor false")
+
+
+TEXTS: Final = ("text", "unindexed text", "keyword")
+CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = dict.fromkeys(TEXTS, str) | {
+    "double": _to_float, "long": _to_integer, "date": _to_integer, "boolean": _to_boolean, "object": dict,
 }  # fmt: skip
+"""Convert a value to the type of a field. They raise an error if it cannot have this type."""
