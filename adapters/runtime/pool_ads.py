@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import tzinfo
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...domain.classad import ClassAd
@@ -21,6 +21,7 @@ from ...domain.state.defrag_state import Defrag
 from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER
 from ...domain.units import SECOND
 from ..condor_tools.cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, number, text
+from .flocking_shares import FlockingShares, Share
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -111,16 +112,29 @@ def scheduler_ad(pool: PoolInstant, counts: list[Count], recent: Recent, flocked
     return ad
 
 
-def submitter_ads(pool: PoolInstant, counts: list[Count], flocked: Mapping[str, int] = _NONE) -> list[ClassAd]:
-    """Return an ad for each submitter that has jobs in the queue, sorted by name. ``flocked``: as in `scheduler_ad`."""
+def _own_share(submitter: str, running: int, idle: int) -> Share:
+    return Share(running, idle, 0)
+
+
+def submitter_ads(
+    pool: PoolInstant, counts: list[Count], share_of: Callable[[str, int, int], Share | None] = _own_share
+) -> list[ClassAd]:
+    """Return an ad for each submitter that has jobs in the queue, sorted by name.
+
+    :param share_of: returns the submitter's share in this pool, from the numbers of its running and idle jobs in all
+        pools, or None if there is no ad
+    """
     ads = []
     for name in sorted({count.submitter for count in counts}):
         submitter_counts = [count for count in counts if count.submitter == name]
         ad = daemon_ad("Submitter", name, pool.name, pool)
-        ad["ScheddName"] = pool.name
-        ad.update({**_by_state(submitter_counts), **_count_separately(submitter_counts)})
-        ad["FlockedJobs"] = flocked.get(name, 0)
-        ads.append(ad)
+        states = _by_state(submitter_counts)
+        share = share_of(name, states["RunningJobs"], states["IdleJobs"])
+        if share is not None:
+            ad["ScheddName"] = pool.name
+            ad.update({**states, **_count_separately(submitter_counts)})
+            ad["RunningJobs"], ad["IdleJobs"], ad["FlockedJobs"], ad["SubmitterTag"] = share
+            ads.append(ad)
     return ads
 
 
@@ -403,6 +417,14 @@ class _Gathered:
             for at, counts, nth in self.access_points()
         ]
 
+    def submitters(self) -> list[ClassAd]:
+        shares = FlockingShares(self.views, self.queries.log, self.queries.at)
+        ads = []
+        for at, counts, nth in self.access_points():
+            share_of = partial(shares.at_manager, at.name) if nth else shares.at_access_point
+            ads += submitter_ads(at, counts, share_of)
+        return ads
+
     @cached_property
     def turned_off(self) -> Collection[str]:
         """The parts of the manager that are turned off."""
@@ -446,9 +468,7 @@ _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
         "HAD", lambda: had_ads(own.pool, own.views.pool().settings, own.queries.log, own.queries.at)
     ),
     "Collector": lambda own: [collector_ad(own.pool, own.counts, own.slots)],
-    "Submitter": lambda own: [
-        ad for at, counts, nth in own.access_points() for ad in submitter_ads(at, counts, own.views.flocked(nth))
-    ],
+    "Submitter": _Gathered.submitters,
     "StartD": lambda own: [startd_ad(own.pool, *machine, own.slots) for machine in own.views.machines().items()],
     "Scheduler": _Gathered.schedulers,
     "DaemonMaster": _Gathered.masters,

@@ -123,6 +123,7 @@ class FlockingChanged(Event, frozen=True):
     submitter: str  #: the submitter, such as alice@example.org
     level: int  #: how many of these managers may match the submitter's jobs; the manager of its own pool always may
     managers: tuple[str, ...]  #: the names of the managers in FLOCK_TO, in order
+    by_default: bool = True  #: FLOCK_BY_DEFAULT: if it is false, a manager may match only jobs whose FlockTo names it
 
     @property
     def stream(self) -> str:

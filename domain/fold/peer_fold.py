@@ -95,8 +95,12 @@ def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
     state.disconnected.pop(event.key, None)
 
 
+def _offer(event: e.FlockingChanged) -> Flocking:
+    return Flocking(event.level, event.managers, event.at, event.by_default)
+
+
 def _fold_flocking(state: AccessPoint, event: e.FlockingChanged) -> None:
-    state.peers.flocking[event.submitter] = Flocking(event.level, event.managers, event.at)
+    state.peers.flocking[event.submitter] = _offer(event)
 
 
 def _fold_cycle(state: AccessPoint, event: e.CycleHeld) -> None:
@@ -178,9 +182,10 @@ def _fold_offer(state: Manager, event: e.FlockingChanged) -> None:
     peer, offered = state.peers.followed.get(event.peer), state.peers.offered
     if peer is None or not (peer.number in offered or state.name in event.managers):
         return
-    submitters = offered.setdefault(peer.number, set())
-    is_offered = state.name in event.managers[: event.level] and may_flock(state.settings, event.peer)
-    (submitters.add if is_offered else submitters.discard)(event.submitter)
+    submitters = offered.setdefault(peer.number, {})
+    submitters.pop(event.submitter, None)
+    if may_flock(state.settings, event.peer):
+        submitters[event.submitter] = _offer(event)
     clusters = [id for id, each in state.clusters.items() if each.submitter == event.submitter]
     state.job_changes.extend((id, -1) for id in clusters if id // JOBS_PER_ACCESS_POINT == peer.number)
     state.job_change_position = state.cycle_requested = state.position

@@ -40,10 +40,11 @@ def accept_matches(draft: Draft[State], stimulus: s.Follow, position: int, event
     """Record the matches of jobs that still need a slot and may start; the others are void. A match that
     another manager has already made needs no answer: both managers read how that one ends."""
     state, level = draft.state, level_of(draft.state, stimulus.peer)
+    manager = stimulus.peer.partition("/")[2] if level else ""
     idle = [
         match
         for match in event.matches
-        if _waits_for_slot(state, job := JobId.parse(match.job)) and is_offered(state, job.cluster, level)
+        if _waits_for_slot(state, job := JobId.parse(match.job)) and is_offered(state, job, manager)
     ]
     room = remaining_starts(draft.state)
     extra = [match for place, match in enumerate(idle) if place >= room]
@@ -51,12 +52,12 @@ def accept_matches(draft: Draft[State], stimulus: s.Follow, position: int, event
     known = [each for each in event.unmatched if JobId.parse(each.job).cluster in draft.state.clusters]
     if idle or known:
         copy = replace(event, at=draft.now, stimulus=draft.stimulus, matches=tuple(idle), unmatched=tuple(known))
-        draft.emit(replace(copy, flocked=stimulus.peer.partition("/")[2] if level else ""))
+        draft.emit(replace(copy, flocked=manager))
     for match in event.matches:
         if match not in idle and draft.state.assigned_slots.get(JobId.parse(match.job)) != match.slot:
             cause = FULL if match in extra else "match_void"
             draft.emit(e.MatchVoided(*draft.header(cause), match.slot, match.job))
-    negotiation_ended(draft, event, level)
+    negotiation_ended(draft, event, level, manager)
 
 
 def _waits_for_slot(state: State, job: JobId) -> bool:

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Container, Iterator
+from collections.abc import Callable, Container, Iterator
 from math import inf
 from typing import Final
 
 from msgspec import Struct, field
 from sortedcontainers import SortedDict, SortedList
 
+from ..names import JOBS_PER_ACCESS_POINT
 from ..state.caches import Caches
 from ..state.cluster import IDLE, Cluster
 from ..state.peers import ACCESS_POINT
@@ -28,7 +29,8 @@ from .autoclusters import Autoclusters, autoclusters_of
 
 PRIOS: Final = ("PreJobPrio1", "PreJobPrio2", "JobPrio", "PostJobPrio1", "PostJobPrio2")
 _UNSET: Final = {name: 0.0 if name == "JobPrio" else inf for name in PRIOS}
-_LOWER: Final = frozenset(name.lower() for name in PRIOS)
+FLOCK_TO: Final = "FlockTo"
+_LOWER: Final = frozenset(name.lower() for name in (*PRIOS, FLOCK_TO))
 _ALL: Final = -1
 """Used instead of a process number for an entry about all idle jobs of the cluster."""
 
@@ -51,8 +53,8 @@ def _priority(text: str, unset: float) -> float:
         return unset
 
 
-def has_equal_priorities(cluster: Cluster) -> bool:
-    """Return True if all jobs of the cluster have the same priorities."""
+def _needs_one_entry(cluster: Cluster) -> bool:
+    """Return True if all jobs of the cluster have the same priorities, and may be matched by the same managers."""
     names = {name.lower() for name in cluster.variants.names}
     return _LOWER.isdisjoint(names) and _LOWER.isdisjoint(cluster.edited_names)
 
@@ -78,6 +80,19 @@ def waits_for_slot(cluster: Cluster, proc: int, state: Queue) -> bool:
 def _is_ending(state: Queue, number: int, proc: int) -> bool:
     cluster = state.clusters.get(number)
     return (number, proc) in state.by_job and cluster is not None and cluster.status[proc] == IDLE
+
+
+Offer = Callable[[int], bool] | None
+"""Returns True if a manager may match a job, by process number; None: it may match all jobs of the cluster."""
+
+
+def _offer_of(state: Queue, cluster: Cluster) -> Offer:
+    """Return which jobs of a cluster a manager may match: those of another pool only as far as they flock to it."""
+    submitters = state.peers.offered.get(cluster.id // JOBS_PER_ACCESS_POINT) if state.peers.offered else None
+    if submitters is None:
+        return None
+    flocking = submitters.get(cluster.submitter)
+    return lambda proc: flocking is not None and flocking.includes(state.name, cluster.requested_value(proc, FLOCK_TO))
 
 
 class IdleJobGroup(Struct, eq=False):
@@ -211,12 +226,12 @@ class IdleQueues:
         self._processed_changes = state.job_changes.total
         for number, proc in changed_jobs:
             cluster = state.clusters.get(number)
-            if cluster is None or not state.peers.is_offered(number, cluster.submitter):
+            if cluster is None:
                 self._remove_cluster(number, autoclusters)
             elif cluster.is_local:
                 self._set_local(number, cluster.submitter, cluster.status_counts[IDLE] > 0)
             else:
-                self._update_cluster(cluster, proc, autoclusters)
+                self._update_cluster(cluster, proc, autoclusters, _offer_of(state, cluster))
         whole_clusters = {number for number, proc in changed_jobs if proc == _ALL}
         running = [job for job in state.by_job if job[0] in whole_clusters] if whole_clusters else ()
         self.ending = {job: None for job in (*self.ending, *changed_jobs, *running) if _is_ending(state, *job)}
@@ -255,22 +270,26 @@ class IdleQueues:
         if not self.local_cluster_counts[submitter]:
             del self.local_cluster_counts[submitter]
 
-    def _update_cluster(self, cluster: Cluster, proc: int, autoclusters: Autoclusters) -> None:
+    def _update_cluster(self, cluster: Cluster, proc: int, autoclusters: Autoclusters, is_offered: Offer) -> None:
         cluster_entries = self._clusters.get(cluster.id)
         if cluster_entries is None or cluster_entries.edits != cluster.edit_count:
             if cluster_entries is not None:
                 self._withdraw(cluster_entries)
             cluster_entries = self._clusters[cluster.id] = _ClusterEntries(
-                cluster, cluster.edit_count, self._queue(cluster), has_equal_priorities(cluster)
+                cluster, cluster.edit_count, self._queue(cluster), _needs_one_entry(cluster)
             )
             proc = _ALL
         idle = cluster.status_counts[IDLE]
         if cluster_entries.has_one_entry:
+            if is_offered is not None and not is_offered(0):
+                idle = 0
             self._update_common_entry(cluster_entries, idle, autoclusters)
         else:
             procs = (*cluster_entries.entries, *_idle(cluster)) if proc == _ALL else (proc,)
             for idle_proc in procs:
-                self._update_single_entry(cluster_entries, idle_proc, autoclusters)
+                self._update_single_entry(cluster_entries, idle_proc, autoclusters, is_offered)
+            if is_offered is not None:
+                idle = len(cluster_entries.entries)
         self._update_counts(cluster_entries, idle, autoclusters)
         self._update_turn(cluster_entries.queue)
 
@@ -299,9 +318,11 @@ class IdleQueues:
             old_entry[0].idle += idle - cluster_entries.idle
             cluster_entries.queue.unreported[old_entry[0].autocluster] = None
 
-    def _update_single_entry(self, cluster_entries: _ClusterEntries, proc: int, autoclusters: Autoclusters) -> None:
+    def _update_single_entry(
+        self, cluster_entries: _ClusterEntries, proc: int, autoclusters: Autoclusters, is_offered: Offer
+    ) -> None:
         cluster, old_entry = cluster_entries.cluster, cluster_entries.entries.get(proc)
-        idle = cluster.status[proc] == IDLE
+        idle = cluster.status[proc] == IDLE and (is_offered is None or is_offered(proc))
         if old_entry is None and idle:
             entry = (priorities(cluster, proc), cluster.id, proc)
             group = cluster_entries.queue.add_jobs(autoclusters.number(autoclusters.signature(cluster, proc)), entry, 1)

@@ -14,7 +14,7 @@ from .. import events as e
 from ..decision.draft import Draft
 from ..names import JobId
 from ..ports.timers import Timer
-from ..requests.idle_jobs import unmatched_procs
+from ..requests.idle_jobs import FLOCK_TO, unmatched_procs
 from ..state.peers import ACCESS_POINT, peer_name
 from ..state.pool_settings import SUBMISSION, listed_names, schedd_seconds
 from ..state.state import AccessPoint
@@ -31,23 +31,25 @@ def level_of(state: AccessPoint, manager: str) -> int:
     return managers.index(name) + 1 if name in managers else 0
 
 
-def is_offered(state: AccessPoint, cluster: int, level: int) -> bool:
-    """Return True if a manager of this level may match jobs of a cluster."""
-    flocking = state.peers.flocking.get(state.clusters[cluster].submitter)
-    return level == 0 or (flocking is not None and flocking.level >= level)
+def is_offered(state: AccessPoint, job: JobId, manager: str) -> bool:
+    """Return True if a manager in FLOCK_TO (empty: one of the own pool) may match a job."""
+    cluster = state.clusters[job.cluster]
+    flocking = state.peers.flocking.get(cluster.submitter)
+    return not manager or (
+        flocking is not None and flocking.includes(manager, cluster.requested_value(job.proc, FLOCK_TO))
+    )
 
 
 def update_flocking(draft: Draft[Any]) -> None:
-    """Record the level of new submitters, and the managers in FLOCK_TO if these have changed."""
+    """Record the level of new submitters, and the managers in FLOCK_TO and FLOCK_BY_DEFAULT if these have changed."""
     state = draft.state
     if any(isinstance(event, e.PoolConfigured) for event in draft.events):
         known = dict.fromkeys([*state.peers.flocking, *(cluster.submitter for cluster in state.clusters.values())])
     else:
         known = dict.fromkeys(event.submitter for event in draft.events if isinstance(event, e.ClusterSubmitted))
-    managers = _managers(state) if known else ()
     for submitter in known:
         flocking = state.peers.flocking.get(submitter)
-        if managers != (() if flocking is None else flocking.managers):
+        if flocking is not None or _managers(state):
             _set_level(draft, submitter, 0 if flocking is None else flocking.level)
 
 
@@ -55,10 +57,11 @@ def _set_level(draft: Draft[AccessPoint], submitter: str, level: int) -> None:
     managers = _managers(draft.state)
     lowest = schedd_seconds(draft.state.settings, "MIN_FLOCK_LEVEL")
     level, known = min(max(level, lowest), len(managers)), draft.state.peers.flocking.get(submitter)
-    if known is not None and (known.level, known.managers) == (level, managers):
+    by_default = draft.state.settings.get("FLOCK_BY_DEFAULT", "true").lower() == "true"
+    if known is not None and (known.level, known.managers, known.by_default) == (level, managers, by_default):
         return
     name = peer_name(ACCESS_POINT, draft.state.name)
-    draft.emit(e.FlockingChanged(*draft.header("flocked"), name, submitter, level, managers))
+    draft.emit(e.FlockingChanged(*draft.header("flocked"), name, submitter, level, managers, by_default))
 
 
 def _raise_level(draft: Draft[AccessPoint], submitter: str) -> None:
@@ -67,7 +70,7 @@ def _raise_level(draft: Draft[AccessPoint], submitter: str) -> None:
         _set_level(draft, submitter, flocking.level + schedd_seconds(draft.state.settings, "FLOCK_INCREMENT"))
 
 
-def negotiation_ended(draft: Draft[Any], event: e.CycleHeld, level: int) -> None:
+def negotiation_ended(draft: Draft[Any], event: e.CycleHeld, level: int, manager: str) -> None:
     """Raise or lower the levels of the submitters with which a manager of this level has negotiated."""
     state = draft.state
     if not state.peers.flocking:
@@ -75,7 +78,7 @@ def negotiation_ended(draft: Draft[Any], event: e.CycleHeld, level: int) -> None
     names = [*(match.job for match in event.matches), *(each.job for each in event.unmatched)]
     jobs = [JobId.parse(name).cluster for name in names]
     submitters = dict.fromkeys(state.clusters[cluster].submitter for cluster in jobs if cluster in state.clusters)
-    waiting = _waiting(state)
+    waiting = _waiting(state, manager)
     for submitter in submitters:
         flocking = state.peers.flocking.get(submitter)
         if flocking is None:
@@ -86,16 +89,14 @@ def negotiation_ended(draft: Draft[Any], event: e.CycleHeld, level: int) -> None
             _set_level(draft, submitter, level)
 
 
-def _waiting(state: AccessPoint) -> dict[str, int]:
-    """Return the submitters with jobs that wait for a slot, each with the time since which the last one does, as far as
-    the queue shows it, in microseconds."""
+def _waiting(state: AccessPoint, manager: str = "") -> dict[str, int]:
+    """Return the submitters with jobs that wait for a slot and that a manager may match, each with the time since which
+    the last one does, as far as the queue shows it, in microseconds."""
     waiting: dict[str, int] = {}
     for cluster in state.clusters.values():
-        if (
-            cluster.next_idle() >= 0
-            and not cluster.is_local
-            and next(unmatched_procs(cluster, state), None) is not None
-        ):
+        if cluster.next_idle() < 0 or cluster.is_local:
+            continue
+        if any(is_offered(state, JobId(cluster.id, proc), manager) for proc in unmatched_procs(cluster, state)):
             submitted = int(cluster.requested_value(0, "QDate") or 0) * SECOND
             waiting[cluster.submitter] = max(waiting.get(cluster.submitter, 0), submitted)
     return waiting

@@ -235,8 +235,9 @@ def _policy_pace(configuration: Configuration) -> Ad:
             raise configuration.error(name, f"{name}: {rule}")
     if managers := _list_of(configuration, "FLOCK_TO"):
         paces["FLOCK_TO"] = " ".join(managers)
-    if configuration.source("GRACEFULLY_REMOVE_JOBS").kind != "default":
-        paces["GRACEFULLY_REMOVE_JOBS"] = "true" if configuration.boolean("GRACEFULLY_REMOVE_JOBS", True) else "false"
+    for name in ("GRACEFULLY_REMOVE_JOBS", "FLOCK_BY_DEFAULT"):
+        if configuration.source(name).kind != "default":
+            paces[name] = "true" if configuration.boolean(name, True) else "false"
     return paces
 
 

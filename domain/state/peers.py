@@ -12,7 +12,8 @@ from typing import Final
 
 from msgspec import Struct, field
 
-from ..names import JOBS_PER_ACCESS_POINT, SlotName
+from ..classad.old_form import literal_string
+from ..names import SlotName
 from .pool_settings import listed_names
 
 MANAGER: Final = "manager"
@@ -92,6 +93,17 @@ class Flocking(Struct):
     level: int
     managers: tuple[str, ...]
     since: int  #: when that changed last, in microseconds
+    by_default: bool = True  #: FLOCK_BY_DEFAULT
+
+    def includes(self, manager: str, flock_to: str) -> bool:
+        """Return True if a manager may match a job with this text of FlockTo. Source: Scheduler::JobCanFlock; as where
+        HTCondor counts idle jobs, the name ``default`` stands for all managers in FLOCK_TO."""
+        if manager not in self.managers[: self.level]:
+            return False
+        if self.by_default:
+            return True
+        names = (literal_string(flock_to) or "").lower().replace(",", " ").split() if flock_to else ()
+        return manager.lower() in names or "default" in names
 
 
 class Peers(Struct):
@@ -109,12 +121,6 @@ class Peers(Struct):
     flocking: dict[str, Flocking] = field(default_factory=dict)  #: of an access point's submitters
     flocked: dict[str, str] = field(default_factory=dict)
     """The machines in the pools of managers in FLOCK_TO, each with its manager."""
-    offered: dict[int, set[str]] = field(default_factory=dict)
-    """The access points of other pools, by number, each with the submitters whose jobs they offer to this manager."""
+    offered: dict[int, dict[str, Flocking]] = field(default_factory=dict)
+    """The access points of other pools, by number, each with the submitters whose jobs this manager may match."""
     lapsed: list[tuple[str, str]] = field(default_factory=list)  #: the ended claims in ``shown``: slot and id
-
-    def is_offered(self, cluster: int, submitter: str) -> bool:
-        """Return True if this manager may match a submitter's jobs: unless their access point is of another pool, and
-        does not flock for the submitter."""
-        offered = self.offered.get(cluster // JOBS_PER_ACCESS_POINT) if self.offered else None
-        return offered is None or submitter in offered

@@ -11,8 +11,8 @@ from ...domain import events as e
 from ...domain.classad.tree import Literal
 from ...domain.concurrency_limits import LIMITS, Amount, format_amount, maximum_amount, requested_amounts
 from ...domain.decision.draft import job_id
-from ...domain.names import NEGOTIATOR, SlotName
-from ...domain.schedd.flocking import level_of
+from ...domain.names import NEGOTIATOR, JobId, SlotName
+from ...domain.schedd.flocking import is_offered, level_of
 from ...domain.state.caches import parse_cached
 from ...domain.state.peers import MANAGER
 from ...domain.state.records import PendingMatch, Slot
@@ -42,6 +42,8 @@ def check_cycle(pool: JudgedPool, event: e.CycleHeld) -> None:
         if job is None or cluster is None or not 0 <= job[1] < cluster.count:
             pool.report(match.job, "reference", f"the queue has no job {match.job} to match")
             continue
+        if not is_offered(pool.state, JobId(*job), event.flocked):
+            pool.report(job, "match", f"{event.flocked} matched it, but the job does not flock there")
         if not is_waiting_for_slot(pool, *job) or job in pool.state.assigned_slots or job in jobs:
             pool.report(job, "match", f"it is matched with {match.slot}, but is not idle")
         _check_preemption_reason(pool, match)

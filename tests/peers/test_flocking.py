@@ -6,8 +6,10 @@ import pytest
 
 from poolbook.domain import events as e
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.state.proc_ads import pack
 from poolbook.replay.validation import examine
 
+from ..domain.pools import JOB, selection
 from ..network.recorded import load
 from ..replay.test_quotes import findings
 from .two_pools import APB, CMB, EPB, TwoPools
@@ -107,6 +109,54 @@ def test_flock_from_restricts_the_access_points() -> None:
     assert {slot.partition("@")[2] for slot in pool.slots_of_jobs().values()} == {"ep1"}
     reasons = [event.reason for event in pool.nodes[CMB].events if isinstance(event, e.PeerRejected)]
     assert reasons == ["it flocks to this pool for alice@example.org, but FLOCK_FROM does not list ap1"]
+
+
+@pytest.mark.parametrize(
+    ("by_default", "flock_to", "flocks"),
+    [
+        ("true", None, True),
+        ("true", '"elsewhere"', True),
+        ("false", None, False),
+        ("false", '"elsewhere"', False),
+        ("false", '"elsewhere, CMB"', True),
+        ("false", '"default"', True),
+        ("false", "strcat(1)", False),
+    ],
+)
+def test_a_job_flocks_where_flock_by_default_or_its_flock_to_lets_it(
+    by_default: str, flock_to: str | None, flocks: bool
+) -> None:
+    pool = TwoPools(settings={"FLOCK_BY_DEFAULT": by_default})
+    pool.submit(4, Args='"60"', **({} if flock_to is None else {"FlockTo": flock_to}))
+    pool.advance(40)
+    running = [slot.machine for slot in pool.ap().state.slots.values()]
+    assert sorted(running) == ["ep1"] * 2 + ["epb"] * 2 * flocks
+    check_logs(pool)
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_of_a_cluster_only_the_jobs_flock_whose_flock_to_names_the_pool(edited: bool) -> None:
+    pool = TwoPools(settings={"FLOCK_BY_DEFAULT": "false"})
+    names = [*["undefined"] * 4, '"cmb"']
+    ad = JOB | {"AccessPoint": pool.ap().label, "Args": '"100"'}
+    pool.ap().ask(s.Submit(pool.id(), "alice", 0, ad, 5, () if edited else pack({"FlockTo": names})))
+    if edited:
+        pool.ap().ask(s.Edit(pool.id(), "alice", selection("1.4"), {"FlockTo": '"cmb"'}))
+    pool.advance(60)
+    runs = {f"{run.cluster}.{run.proc}": run.slot for run in pool.ap().state.activations.values()}
+    assert sorted(slot.partition("@")[2] for slot in runs.values()) == ["ep1", "ep1", "epb"]
+    assert runs["1.4"].endswith("@epb")
+    check_logs(pool)
+
+
+def test_a_change_of_flock_by_default_applies_to_the_jobs_in_the_queue() -> None:
+    pool = TwoPools(settings={"FLOCK_BY_DEFAULT": "false"})
+    pool.submit(4, Args='"100"')
+    pool.advance(40)
+    assert {slot.machine for slot in pool.ap().state.slots.values()} == {"ep1"}
+    pool.ap().ask(s.ConfigurePool(pool.id(), {"FLOCK_BY_DEFAULT": "true"}))
+    pool.advance(20)
+    assert {slot.machine for slot in pool.ap().state.slots.values()} == {"ep1", "epb"}
 
 
 def test_without_flock_to_the_other_pool_matches_no_job_any_more() -> None:
