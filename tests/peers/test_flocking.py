@@ -127,7 +127,7 @@ def test_a_job_flocks_where_flock_by_default_or_its_flock_to_lets_it(
     by_default: str, flock_to: str | None, flocks: bool
 ) -> None:
     pool = TwoPools(settings={"FLOCK_BY_DEFAULT": by_default})
-    pool.submit(4, Args='"60"', **({} if flock_to is None else {"FlockTo": flock_to}))
+    pool.submit(4, Args='"60"', FlockTo=flock_to or "undefined")
     pool.advance(40)
     running = [slot.machine for slot in pool.ap().state.slots.values()]
     assert sorted(running) == ["ep1"] * 2 + ["epb"] * 2 * flocks
