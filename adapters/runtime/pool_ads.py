@@ -7,17 +7,19 @@ the log: a cycle without decisions has no event, and cycles take no time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from datetime import tzinfo
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from ...domain.classad import ClassAd
+from ...domain.coverage.settings import DEFRAG
 from ...domain.defrag.choice import BADPUT, UNCLAIMED
 from ...domain.defrag.defrag_settings import DefragPolicy, policies_in_force
 from ...domain.names import JOBS_PER_ACCESS_POINT
 from ...domain.state.defrag_state import Defrag
+from ...domain.state.had_state import HAD
 from ...domain.state.peers import ACCESS_POINT, EXECUTION_POINT, MANAGER
 from ...domain.units import SECOND
 from ..condor_tools.cells import HELD, IDLE, REMOVED, RUNNING, SUSPENDED, TRANSFERRING_OUTPUT, number, text
@@ -278,16 +280,16 @@ def _latest(names: Sequence[str], records: Sequence[tuple[Any, ...]]) -> list[Cl
     return [ClassAd(dict(zip(names, record, strict=True))) for record in reversed(records)]
 
 
-def defrag_ads(pool: PoolInstant, defrag: Defrag, settings: Mapping[str, str]) -> list[ClassAd]:
-    """Return an ad for each daemon that defragments the pool.
+def defrag_ads(pool: PoolInstant, defrag: Defrag, settings: Mapping[str, str]) -> dict[str, ClassAd]:
+    """Return an ad for each daemon that defragments the pool, by the daemon's name.
 
     :param settings: the pool's current settings
     """
-    ads = []
+    ads = {}
     for daemon, policy in policies_in_force(settings).items():
         ad = daemon_ad("Defrag", policy.name, policy.name.rpartition("@")[2], pool)
         ad.update(statistics(defrag.of(daemon), policy, pool.now * 1_000_000))
-        ads.append(ad)
+        ads[daemon or DEFRAG] = ad
     return ads
 
 
@@ -426,26 +428,32 @@ class _Gathered:
         return ads
 
     @cached_property
-    def turned_off(self) -> Collection[str]:
-        """The parts of the manager that are turned off."""
+    def parts(self) -> list[str]:
+        """The parts of the manager that are not turned off."""
         from ...domain.events import DaemonsSwitched
         from ...domain.fold.had_fold import note_switch
+        from ...domain.had.switching import parts_of
 
         off: dict[str, DaemonsSwitched] = {}
         for position, event in self.queries.log.read_stream("daemons"):
             if isinstance(event, DaemonsSwitched) and (self.queries.at is None or position <= self.queries.at):
                 note_switch(off, event)
-        return off
+        return [part for part in parts_of(self.views.pool().settings) if part not in off]
 
-    def unless_off(self, part: str, ads: Callable[[], list[ClassAd]]) -> list[ClassAd]:
-        """Return the ads of a part of the manager; none if it is turned off."""
-        return [] if part in self.turned_off else ads()
+    def defrags(self) -> list[ClassAd]:
+        ads = defrag_ads(self.pool, *self.views.defrag())
+        return [ad for daemon, ad in ads.items() if daemon in self.parts]
+
+    def hads(self) -> list[ClassAd]:
+        if HAD not in self.parts:
+            return []
+        return had_ads(self.pool, self.views.pool().settings, self.queries.log, self.queries.at)
 
     def negotiators(self) -> list[ClassAd]:
         from ...domain.state.negotiators import has_several, name_in_events, negotiator_names
 
-        settings, off = self.views.pool().settings, self.turned_off
-        names = [name for name in negotiator_names(settings) if name not in off]
+        settings = self.views.pool().settings
+        names = [name for name in negotiator_names(settings) if name in self.parts]
         limits = self.views.limits_in_use()
         cycles = {name: self.views.cycles(name_in_events(name)) for name in names}
         several = has_several(settings)
@@ -463,10 +471,8 @@ class _Gathered:
 
 
 _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
-    "Defrag": lambda own: own.unless_off("DEFRAG", lambda: defrag_ads(own.pool, *own.views.defrag())),
-    "HAD": lambda own: own.unless_off(
-        "HAD", lambda: had_ads(own.pool, own.views.pool().settings, own.queries.log, own.queries.at)
-    ),
+    "Defrag": _Gathered.defrags,
+    "HAD": _Gathered.hads,
     "Collector": lambda own: [collector_ad(own.pool, own.counts, own.slots)],
     "Submitter": _Gathered.submitters,
     "StartD": lambda own: [startd_ad(own.pool, *machine, own.slots) for machine in own.views.machines().items()],

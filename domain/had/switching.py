@@ -5,6 +5,7 @@ The collector, and so the pool's view of its machines, stays on. A part that is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,18 +18,18 @@ from ..events.base import TOPIC_OF
 from ..ports.stimuli import Follow, SwitchDaemons
 from ..state.had_state import HAD, REPLICATION
 from ..state.negotiators import negotiator_names
-from ..state.state import LogState, Manager
+from ..state.state import Manager
 from .had_settings import controls_negotiator
 from .replication import copy_setting
 
 _WORDS: Final = {False: "turned_off", True: "turned_on"}
 
 
-def parts_of(state: LogState) -> tuple[str, ...]:
-    """Return the parts of a manager that can be turned off."""
-    had = (HAD, REPLICATION) if state.settings.get("HAD_NAME") else ()
-    defrag = (daemon or DEFRAG for daemon in policies_in_force(state.settings))
-    return (*negotiator_names(state.settings), *defrag, *had)
+def parts_of(settings: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the parts of a manager with these settings that can be turned off."""
+    had = (HAD, REPLICATION) if settings.get("HAD_NAME") else ()
+    defrag = (daemon or DEFRAG for daemon in policies_in_force(settings))
+    return (*negotiator_names(settings), *defrag, *had)
 
 
 def switch_daemons(draft: Draft[Manager], command: SwitchDaemons) -> None:
@@ -39,7 +40,7 @@ def switch_daemons(draft: Draft[Manager], command: SwitchDaemons) -> None:
     """
     name = command.daemon.upper()
     check_super_user(draft, command, f"turn {name} {'on' if command.on else 'off'}")
-    parts = parts_of(draft.state)
+    parts = parts_of(draft.state.settings)
     if name not in parts:
         raise Refusal(f"there is no daemon {name} in this manager; it has {', '.join(parts)}")
     settings = draft.state.settings

@@ -49,14 +49,14 @@ def url(pool: DefragPool, tmp_path: Path) -> str:
 
 
 def test_the_ad_has_the_attributes_of_htcondor_s_ad(pool: DefragPool) -> None:
-    (ad,) = defrag_ads(Named("pool", pool.world.clock // SECOND, None), pool.state.defrag, pool.state.settings)
+    (ad,) = defrag_ads(Named("pool", pool.world.clock // SECOND, None), pool.state.defrag, pool.state.settings).values()
     htcondor_ad = next(poll.daemon for poll in recorded_polls(FOLDERS[0]) if poll.daemon is not None)
     assert set(htcondor_ad) - NOT_COMPARED == set(ad) - NOT_COMPARED
     assert ad.eval("Name") == "DEFRAG@cm"
 
 
 def test_the_ad_counts_drains_and_cancellations(pool: DefragPool) -> None:
-    (ad,) = defrag_ads(Named("pool", pool.world.clock // SECOND, None), pool.state.defrag, pool.state.settings)
+    (ad,) = defrag_ads(Named("pool", pool.world.clock // SECOND, None), pool.state.defrag, pool.state.settings).values()
     polls = list(pool.polls())
     drains = [drain.slot for poll in polls for drain in poll.drains]
     assert ad.eval("DrainSuccesses") == ad.eval("RecentDrainSuccesses") == len(drains) == 3
@@ -70,7 +70,7 @@ def test_the_ad_counts_drains_and_cancellations(pool: DefragPool) -> None:
 
 def test_recent_statistics_cover_ten_intervals(pool: DefragPool) -> None:
     later = pool.world.clock // SECOND + 11 * 60
-    (ad,) = defrag_ads(Named("pool", later, None), pool.state.defrag, pool.state.settings)
+    (ad,) = defrag_ads(Named("pool", later, None), pool.state.defrag, pool.state.settings).values()
     assert (ad.eval("DrainSuccesses"), ad.eval("RecentDrainSuccesses")) == (3, 0)
     assert ad.eval("RecentStatsLifetime") == 600
 

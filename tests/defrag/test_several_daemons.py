@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import closing
+from datetime import UTC
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from msgspec.structs import replace
 from poolbook.adapters.cli.main import main
 from poolbook.adapters.runtime.daemon_logs.fold import DaemonLogs
 from poolbook.adapters.runtime.pool_ads import PoolInstant, defrag_ads
+from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain import events as e
 from poolbook.domain.config import ConfigError
@@ -64,7 +67,7 @@ def test_each_daemon_has_its_own_ad_and_counts(pool: DefragPool) -> None:
     known = Views(folded(list(enumerate(pool.events(), 1)))).defrag()
     assert known == (pool.state.defrag, pool.state.settings)
     ads = defrag_ads(PoolInstant("pool", pool.world.clock // SECOND, None), *known)
-    assert [(ad.eval("Name"), ad.eval("DrainSuccesses")) for ad in ads] == [("DEFRAG@cm", 2), ("LARGE@cm", 1)]
+    assert [(ad.eval("Name"), ad.eval("DrainSuccesses")) for ad in ads.values()] == [("DEFRAG@cm", 2), ("LARGE@cm", 1)]
 
 
 def test_the_log_is_valid_and_its_polls_can_be_repeated(pool: DefragPool) -> None:
@@ -136,7 +139,7 @@ def test_the_local_name_of_a_further_daemon_may_be_in_its_arguments() -> None:
         pool_settings("DAEMON_LIST = DEFRAG2\nDEFRAG2_ARGS = -f\n")
 
 
-def test_each_daemon_can_be_turned_off_alone() -> None:
+def test_each_daemon_can_be_turned_off_alone(tmp_path: Path) -> None:
     pool = DefragPool(INTERVAL=60)
     configured(pool, **LARGE)
     pool.machines("m1")
@@ -145,3 +148,8 @@ def test_each_daemon_can_be_turned_off_alone() -> None:
     before = len(list(pool.polls()))
     pool.advance(200)
     assert {poll.daemon for poll in list(pool.polls())[before:]} == {""}
+    with closing(open_log(url := str(tmp_path / "pool.db"), create=True)) as log:
+        log.append([event for event in pool.events() if not isinstance(event, e.WriterBegan)])
+    with Queries(url) as queries:
+        ads = queries.ads("Defrag", pool.world.clock // SECOND, UTC)
+        assert [str(ad.eval("Name")).partition("@")[0] for ad in ads] == ["DEFRAG"]
