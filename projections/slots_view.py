@@ -6,6 +6,7 @@ destroyed within a batch is never written.
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -18,6 +19,7 @@ from ..domain import events as e
 from ..domain.events.handlers import bound_handlers
 from ..domain.names import SlotName
 from ..domain.state.job_ad import unquoted
+from ..domain.state.offline_ads import match_changes
 from ..domain.state.pool_settings import UID_DOMAIN, founding_settings
 from ..domain.state.records import Machine, Slot
 from ..domain.state.slot_attributes import SlotAd
@@ -152,6 +154,14 @@ class SlotsFold:
 
     def on_slot_absent(self, position: int, event: e.SlotAbsent) -> None:
         self._absent[event.slot] = (event.slot, event.machine, event.at, event.until, _text(event.ad))
+
+    def on_offline_matched(self, position: int, event: e.OfflineMatched) -> None:
+        for slot, changes in match_changes(event).items():
+            row = self._absent.get(slot)
+            if row is None and slot not in self._absent:
+                row = self._connection.execute("SELECT * FROM absent WHERE slot=?", (slot,)).fetchone()
+            if row is not None:
+                self._absent[slot] = (*row[:4], _text(json.loads(str(row[4])) | changes))
 
     def _drop_absent(self, machine: str) -> None:
         rows = self._connection.execute("SELECT slot FROM absent WHERE machine=?", (machine,)).fetchall()

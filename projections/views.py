@@ -9,7 +9,7 @@ import json
 import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..domain.names import JOBS_PER_ACCESS_POINT, AccountName
@@ -348,7 +348,7 @@ class Views:
 
     def slot_ads(self, now: int, timezone: tzinfo = UTC) -> Iterator[ClassAd]:
         """Yield the slots' ads as published at an instant (in seconds), in the order in which the slots were
-        created. The ads of a machine that is silent for too long are gone."""
+        created, and then the ads of offline machines. The ads of a machine that is silent for too long are gone."""
         from ..domain.classad import Context
         from ..domain.startd.public_ad import PublishedSlots
         from ..domain.state.caches import Caches
@@ -357,18 +357,27 @@ class Views:
         context = Context(now=now, timezone=timezone, user_maps=state.user_maps)
         published = PublishedSlots(state, Caches(), now * 1_000_000, context)
         gone = {name for name, machine in state.machines.items() if machine.gone}
-        return (published.ad(slot) for slot in state.slots.values() if slot.machine not in gone)
+        live = (published.ad(slot) for slot in state.slots.values() if slot.machine not in gone)
+        return chain(live, self._kept_ads(now, offline=True))
 
     def absent_ads(self, now: int) -> Iterator[ClassAd]:
         """Yield the ads of the slots that are absent at an instant (in seconds)."""
+        for ad in self._kept_ads(now, offline=False):
+            ad["Absent"] = True
+            yield ad
+
+    def _kept_ads(self, now: int, offline: bool) -> Iterator[ClassAd]:
         from ..domain.state.caches import ad_from_attributes
+        from ..domain.state.offline_ads import is_offline
 
         statement = "SELECT since, until, ad FROM absent WHERE ? < until ORDER BY rowid"
         for since, until, text in self.connection.execute(statement, (now * SECOND,)):
-            ad = ad_from_attributes(json.loads(text))
-            ad["LastHeardFrom"] = ad["MyCurrentTime"] = since // SECOND
-            ad["Absent"], ad["ClassAdLifetime"] = True, (until - since) // SECOND
-            yield ad
+            texts = json.loads(text)
+            if is_offline(texts) == offline:
+                ad = ad_from_attributes(texts)
+                ad["LastHeardFrom"] = ad["MyCurrentTime"] = since // SECOND
+                ad["ClassAdLifetime"] = (until - since) // SECOND
+                yield ad
 
     def _state_of_slots(self) -> State:
         from ..domain.state.state import State

@@ -156,9 +156,17 @@ class MachineExpired(MachineEvent, frozen=True):
 
 @event("slot.absent")
 class SlotAbsent(SlotEvent, frozen=True):
-    """The ad of a slot is gone, and the collector keeps it as an absent ad, because ABSENT_REQUIREMENTS is true for it.
-    It is dropped when the machine is heard again, or joins."""
+    """The ad of a slot is gone, and the collector keeps it: as an offline ad if Offline is true in it, or else as an
+    absent ad, because ABSENT_REQUIREMENTS is true for it. It is dropped when the machine is heard again, or joins."""
 
     machine: str  #: the slot's machine
     ad: Ad  #: the ad, as it was last published
     until: int  #: when it is forgotten, in microseconds
+
+
+@event("slot.offline_matched")
+class OfflineMatched(SlotEvent, frozen=True):
+    """The negotiator has a job for the slot of an offline machine. The job stays idle; the slot's offline ad shows the
+    time (MachineLastMatchTime)."""
+
+    job: str  #: the job's id

@@ -10,6 +10,7 @@ from ..names import JobId
 from ..state import slot_fold
 from ..state.caches import ChangeLog
 from ..state.job_ad import unquoted
+from ..state.offline_ads import OfflineAd, is_offline, match_changes
 from ..state.records import BackfillClient
 from ..state.slot_fold import MACHINE_FOLDS, PUBLISHED
 from ..state.state import Slots
@@ -24,6 +25,30 @@ UNCLAIMED = "Unclaimed/Idle"
 
 def _fold_machine_joined(state: Slots, event: e.MachineJoined) -> None:
     state.machines[event.machine] = slot_fold.new_machine(event)
+    _drop_offline(state, event.machine)
+
+
+def _drop_offline(state: Slots, machine: str) -> None:
+    for name in [name for name, each in state.offline.items() if each.machine == machine]:
+        del state.offline[name]
+
+
+def _fold_machine_expired(state: Slots, event: e.MachineExpired) -> None:
+    _expire_machine(state, event)
+    if not event.expired:
+        _drop_offline(state, event.machine)
+
+
+def _fold_slot_absent(state: Slots, event: e.SlotAbsent) -> None:
+    if is_offline(event.ad):  # only the views keep absent ads
+        state.offline[event.slot] = OfflineAd(event.machine, {**event.ad}, event.until)
+        state.slot_change_position = state.position
+
+
+def _fold_offline_matched(state: Slots, event: e.OfflineMatched) -> None:
+    for slot, changes in match_changes(event).items():
+        if slot in state.offline:
+            state.offline[slot].ad |= changes
 
 
 def _machine_fold(kind: type[e.Event], changes_start: bool = False) -> Callable[[Slots, Any], None]:
@@ -38,6 +63,9 @@ def _machine_fold(kind: type[e.Event], changes_start: bool = False) -> Callable[
             state.slot_ad_changes.extend(machine.slots)
 
     return fold_machine_event
+
+
+_expire_machine = _machine_fold(e.MachineExpired, changes_start=True)
 
 
 def _fold_drain_transitioned(state: Slots, event: e.DrainTransitioned) -> None:
@@ -209,8 +237,9 @@ FOLDS: dict[type[e.Event], Callable[[Slots, Any], None]] = {
     e.BackfillSignalled: _machine_fold(e.BackfillSignalled),
     e.BackfillExited: _machine_fold(e.BackfillExited),
     e.BackfillLeaving: fold_backfill_leaving,
-    e.MachineExpired: _machine_fold(e.MachineExpired, changes_start=True),
-    e.SlotAbsent: lambda state, event: None,  # only the views keep absent ads
+    e.MachineExpired: _fold_machine_expired,
+    e.SlotAbsent: _fold_slot_absent,
+    e.OfflineMatched: _fold_offline_matched,
     e.SlotCreated: _fold_slot_created,
     e.SlotTransitioned: fold_slot_transitioned,
     e.SlotAdChanged: _fold_slot_ad_changed,

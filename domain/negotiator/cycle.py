@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from ..classad import Context
 from ..classad.allowance import Allowance
-from ..events import CycleHeld, PrioritiesUpdated, QuotasAssigned
+from ..events import CycleHeld, OfflineMatched, PrioritiesUpdated, QuotasAssigned
 from ..ports.slot_ads import Advertise
 from ..requests.idle_jobs import idle_queues
 from ..state.caches import Caches
@@ -25,6 +25,7 @@ from .cycle_accounts import CycleSubmitters
 from .matchmaker import ChosenMatch
 from .negotiator_settings import settings_of
 from .negotiator_view import view_of_negotiator
+from .offline_slots import match_offline
 from .spins import NegotiationCycle
 from .waiting_submitters import waiting_submitters
 
@@ -42,6 +43,7 @@ class CycleResult(Struct, frozen=True):
     quotas: QuotasAssigned | None  #: the quotas of the accounting groups, if any changed
     held: CycleHeld | None  #: the cycle's event, if it has matches or new reasons
     choices: tuple[ChosenMatch, ...] = ()  #: the matches with their details
+    offline: tuple[OfflineMatched, ...] = ()  #: the offline slots for which there are jobs
 
 
 def hold_cycle(
@@ -88,8 +90,9 @@ def hold_cycle(
     matches = cycle.matchmaker.matches()
     cycle.matchmaker.pool.matched_rows = np.array([choice.row for choice in cycle.matchmaker.choices], np.int64)
     unmatched = tuple(cycle.reasons.rejections())
+    offline = tuple(OfflineMatched(*why("negotiated"), *pair) for pair in match_offline(cycle)) if state.offline else ()
     if not matches and not unmatched:
-        return CycleResult(priorities, assigned, None)
+        return CycleResult(priorities, assigned, None, offline=offline)
     statistics = cycle.statistics(len(matches))
     regrouped = tuple(f"{choice.cluster.id}.{choice.proc}" for choice in cycle.matchmaker.choices if choice.regrouped)
     number = RULES + OF_LIMITS * cycle.concurrency.any_named + OF_GROUPS * rules.tree.has_groups
@@ -98,4 +101,4 @@ def hold_cycle(
     event = CycleHeld(
         *why("negotiated"), matches, unmatched, statistics, offset, number, negotiator, regrouped, remainders
     )
-    return CycleResult(priorities, assigned, event, tuple(cycle.matchmaker.choices))
+    return CycleResult(priorities, assigned, event, tuple(cycle.matchmaker.choices), offline)

@@ -39,6 +39,8 @@ def negotiate(draft: Draft[Manager], stimulus: Negotiate, advertise: Advertise) 
         draft.emit(cycle.priorities)
     if cycle.quotas is not None:
         draft.emit(cycle.quotas)
+    for match in cycle.offline:
+        draft.emit(match)
     if cycle.held is None:
         return
     for note in _evidence(draft, cycle, negotiator, advertise):

@@ -18,6 +18,7 @@ from ..names import SlotName
 from ..ports.sensor_readings import NOTHING_READ, Readings
 from ..ports.slot_ads import SlotAds
 from ..state.caches import Caches, parse_cached
+from ..state.offline_ads import OFFLINE
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from ..units import SECOND
@@ -246,8 +247,9 @@ class PublishedSlots(SlotAds):
         yield from rollup_attributes(self.state, snapshot.slot)
 
     def _refuses(self, slot: Slot) -> bool:
-        """Return True if the slot must not be matched, because it is taken or its machine shuts down or drains."""
-        if slot.state in UNMATCHABLE_STATES or slot.queued_claim is not None:
+        """Return True if the slot must not be matched, because it is taken or its machine is offline, shuts down or
+        drains."""
+        if slot.state in UNMATCHABLE_STATES or slot.queued_claim is not None or slot.ad.get(OFFLINE) == "true":
             return True
         machine = self.state.machines[slot.machine]
         return (

@@ -23,6 +23,7 @@ from .cycles import Cycles
 from .defrag_state import Defrag
 from .had_state import Had
 from .job_ad import unquoted
+from .offline_ads import OfflineAd
 from .peers import ACCESS_POINT, EXECUTION_POINT, MANAGER, ROLES, Peers
 from .pool_settings import UID_DOMAIN
 from .records import Activation, Machine, PendingMatch, Reservation, Slot, Starter, Submitter
@@ -240,6 +241,7 @@ class Slots(LogState):
     """The slots that changed, except for being matched."""
     slot_ad_changes: ChangeLog[str] = field(default_factory=ChangeLog, compare=False)
     """The slots whose own ad or START changed."""
+    offline: dict[str, OfflineAd] = field(default_factory=dict)  #: the ads of offline machines, by slot
 
     def machine_slots(self, slot: Slot) -> list[Slot]:
         """Return all slots of a slot's machine; only this one if the machine is unknown."""

@@ -13,6 +13,7 @@ from ...domain.imported.record_sources import KINDS as REPORT_KINDS
 from ...domain.package_data import get_data
 from ...domain.state.job_ad import unquoted
 from ...domain.state.job_procs import job_procs
+from ...domain.state.offline_ads import is_offline
 from ...domain.state_machines import DIALECTS
 from ...domain.state_machines.drain import INITIAL_DRAIN_STATE
 from ...domain.state_machines.job_rows import UNSUBMITTED
@@ -280,7 +281,11 @@ def _withheld_row(event: e.SettingWithheld) -> Row:
 
 
 def _absent_row(event: e.SlotAbsent) -> Row:
-    return Row("absent", f"its ad is kept until {instant(event.until)} UTC")
+    return Row("offline" if is_offline(event.ad) else "absent", f"its ad is kept until {instant(event.until)} UTC")
+
+
+def _offline_matched_row(event: e.OfflineMatched) -> Row:
+    return Row("matched offline", f"with job {event.job}, which stays idle")
 
 
 def _quotas_row(event: e.QuotasAssigned) -> Row:
@@ -349,6 +354,7 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Row]]] = {
     e.ClaimHolderSilent: (".slot", _holder_row),
     e.MachineExpired: (".machine", _expired_row),
     e.SlotAbsent: (".slot", _absent_row),
+    e.OfflineMatched: (".slot", _offline_matched_row),
     e.SourceGap: ("source", _gap_row),
     e.AdsKept: ("ads", _ads_row),
     e.TableWritten: (".kind", _table_row),

@@ -26,7 +26,7 @@ from ...domain.state.records import Activation, Slot
 from ...domain.state_machines.machine import had_machine
 from .accounting_checks import check_initial_factor
 from .judged_pool import JudgedPool, job_of, known_slot, rule, rule_of
-from .run_checks import run_of
+from .run_checks import is_waiting_for_slot, run_of
 from .transition_rules import ALSO_WRITTEN, owner_of
 
 COMMANDS = ("vacate", "vacate_fast", "suspend", "continue", "release", "withdraw")
@@ -309,6 +309,15 @@ def check_slot_absent(pool: JudgedPool, event: e.SlotAbsent) -> None:
         pool.report_slot(event.slot, "reference", f"it is not a slot of {event.machine}")
     if event.until <= event.at:
         pool.report_slot(event.slot, "value", "its absent ad is forgotten before the slot is absent")
+
+
+@rule(e.OfflineMatched)
+def check_offline_matched(pool: JudgedPool, event: e.OfflineMatched) -> None:
+    if event.slot not in pool.state.offline:
+        pool.report(event.slot, "reference", "a job is matched with its offline ad, but there is none")
+    job = job_of(event.job)
+    if job is None or not is_waiting_for_slot(pool, *job):
+        pool.report(event.job, "match", f"it is matched with the offline slot {event.slot}, but is not idle")
 
 
 @rule_of(e.JobDisconnected, run_of)

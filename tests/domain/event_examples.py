@@ -119,6 +119,7 @@ EXAMPLES: list[e.Event] = [
     e.MatchVoided(AT, "match_void", "x", "slot1@h", "1.0"),
     e.MatchTaken(AT, "claimed", "x", "slot1@h", "1000000001.0"),
     e.MachineExpired(AT, "unheard", "x", "h", True, True),
+    e.OfflineMatched(AT, "negotiated", "x", "slot1@h", "1.0"),
     e.SlotAbsent(AT, "unheard", "x", "slot1@h", "h", {"Name": '"slot1@h"'}, AT + 90_000_000),
     e.HadTransitioned(AT, "no_active_manager", "had-3", "elect", "PASSIVE_STATE", "ELECTION_STATE", "cm1", AT - 3),
     e.ManagerHeard(AT, "manager_silent", "had-4", "manager/cm2", False, AT - 9),

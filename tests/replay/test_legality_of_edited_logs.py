@@ -99,7 +99,7 @@ OF_HTTPS: frozenset[type[e.Event]] = frozenset({e.RequestsRejected})
 OF_MANAGERS: frozenset[type[e.Event]] = frozenset(
     {
         e.HadTransitioned, e.ManagerHeard, e.SettingConflicted, e.SettingWithheld, e.DaemonsSwitched,
-        e.FlockingChanged, e.SlotAbsent,
+        e.FlockingChanged, e.SlotAbsent, e.OfflineMatched,
     }
 )  # fmt: skip
 """Covered by tests/peers: test_availability.py, test_switching.py, test_flocking.py and test_absent_ads.py."""
