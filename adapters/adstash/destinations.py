@@ -41,7 +41,8 @@ class Destination(Protocol):
 
 def index_settings(fields: Fields) -> dict[str, Any]:
     """Return the settings of an index. The limit on fields is twice the number of known ones."""
-    return {**_SETTINGS, _LIMIT: 2 * len(fields.mappings()["properties"])}
+    properties = fields.mappings()["properties"].values()
+    return {**_SETTINGS, **fields.settings, _LIMIT: 2 * sum(1 + len(each.get("fields", ())) for each in properties)}
 
 
 @frozen
@@ -147,7 +148,7 @@ class SearchEngine:
         settings = self._request("GET", f"{indexes[0]}/_settings", missing={})
         limit = settings.get(indexes[0], {}).get("settings", {}).get("index", {}).get("mapping", {})
         limit = int(limit.get("total_fields", {}).get("limit", 0))
-        limits = {_LIMIT: max(limit, index_settings(fields)[_LIMIT])}
+        limits = {**fields.settings, _LIMIT: max(limit, index_settings(fields)[_LIMIT])}
         wanted = fields.mappings()
         wanted["properties"] = {name: each for name, each in wanted["properties"].items() if name not in known}
         self._request("PUT", f"{indexes[0]}/_settings", limits)

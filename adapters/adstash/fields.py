@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 HISTORY, EPOCHS, TRANSFERS = "history", "job_epoch_history", "transfer_epoch_history"
 KINDS: Final = (HISTORY, EPOCHS, TRANSFERS)
@@ -78,15 +78,23 @@ class Fields:
     types: Mapping[str, str]
     spellings: Mapping[str, str]
     templates: tuple[Template, ...]
+    custom: Mapping[str, Mapping[str, Any]] = {}  #: the administrator's definitions of fields
+    custom_templates: tuple[Mapping[str, Any], ...] = ()
+    settings: Mapping[str, Any] = {}  #: the administrator's settings of an index
+    chosen: frozenset[str] = frozenset()  #: the attributes to write, in lower case; empty: all
+    unwanted: frozenset[str] = frozenset()  #: attributes not to write, in lower case
 
     def is_ignored(self, attribute: str) -> bool:
-        return self.types.get(self.spellings.get(attribute.lower(), "")) == IGNORED
+        name = attribute.lower()
+        if name in self.unwanted or self.types.get(self.spellings.get(name, "")) == IGNORED:
+            return True
+        return bool(self.chosen) and self.chosen.isdisjoint({name, name.partition(".")[0]})
 
     def field(self, attribute: str) -> tuple[str, str, bool]:
         """Return the name and the type of an attribute's field, and whether it is known. Others are keywords, in lower
         case, unless a template fits."""
         known = self.spellings.get(attribute.lower())
-        if known is not None:
+        if known is not None and not (self.chosen and attribute.lower() not in self.chosen):
             return known, self.types[known], True
         template = next((each for each in self.templates if each.fits(attribute)), None)
         if template is None:
@@ -96,13 +104,94 @@ class Fields:
     def mappings(self) -> dict[str, Any]:
         """Return the mappings of an index."""
         properties: dict[str, Any] = {
-            name: dict(MAPPINGS[of_type]) for name, of_type in self.types.items() if of_type != IGNORED
+            name: dict(MAPPINGS[of_type]) for name, of_type in fields_of(self.kind).types.items() if of_type != IGNORED
         }
         properties["metadata"] = {"type": "object"}
         properties |= {f"metadata.{name}": {"type": "keyword"} for name in _ABOUT}
         properties |= {f"metadata.{name}": dict(_DATE) for name in _TIMES}
-        templates = [*(template.definition(self.kind) for template in self.templates), _DEFAULT]
-        return {"properties": properties, "dynamic_templates": templates}
+        custom = {name: each for template in self.custom_templates for name, each in template.items()}
+        names = {"CUSTOM_DEFAULT" if name == "DEFAULT" else name: each for name, each in custom.items()}
+        templates = [template.definition(self.kind) for template in self.templates if template.name not in custom]
+        templates += [{name: each} for name, each in names.items()]
+        return {"properties": _merged(self.custom, properties), "dynamic_templates": [*templates, _DEFAULT]}
+
+    def customized(
+        self, properties: Mapping[str, Any], templates: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]
+    ) -> Fields:
+        """Return these fields with an administrator's definitions of fields and templates, and settings of the index.
+        Raise `ValueError` if a definition has a type that documents do not have."""
+        custom = dict(_flattened(properties))
+        types = {name: _type_of(name, definition) for name, definition in custom.items()}
+        own = tuple(
+            Template(name, each.get("match", ""), _type_of(name, each.get("mapping", {})),
+                     is_regex=each.get("match_pattern") == "regex")
+            for template in templates for name, each in template.items()
+        )  # fmt: skip
+        names = {template.name for template in own}
+        others = tuple(template for template in self.templates if template.name not in names)
+        spellings = {**self.spellings, **{name.lower(): name for name in custom}}
+        return evolve(
+            self, types={**self.types, **types}, spellings=spellings, templates=(*others, *own), custom=custom,
+            custom_templates=tuple(templates), settings=dict(_settings(settings)),
+        )  # fmt: skip
+
+    def narrowed(self, chosen: Collection[str], unwanted: Collection[str]) -> Fields:
+        """Return these fields without attributes that are unwanted or, if some are chosen, are neither chosen nor
+        needed to identify a document. Of transfers, all attributes are written."""
+        if self.kind == TRANSFERS:
+            return self
+        needed = (*_NEEDED, *(_NEEDED_OF_EPOCHS if self.kind == EPOCHS else ())) if chosen else ()
+        lower = (frozenset(map(str.lower, names)) for names in ((*chosen, *needed), unwanted))
+        return evolve(self, chosen=next(lower), unwanted=next(lower))
+
+
+_NEEDED: Final = (
+    "ClusterId", "CompletionDate", "EnteredCurrentStatus", "GlobalJobId", "JobStatus", "JobUniverse",
+    "LastRemoteHost", "MyType", "ProcId", "RemoteHost",
+)  # fmt: skip
+_NEEDED_OF_EPOCHS: Final = ("EpochWriteDate", "EpochAdType")
+
+
+def _flattened(properties: Mapping[str, Any], parent: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the definitions of fields and, except of nested ones, of the fields in them."""
+    for name, definition in properties.items():
+        own = dict(definition)
+        if own.get("type") != "nested" and "properties" in own:
+            yield from _flattened(own.pop("properties"), f"{parent}{name}.")
+            own.setdefault("type", "object")
+        yield f"{parent}{name}", own
+
+
+def _settings(settings: Mapping[str, Any], parent: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield settings with complete names, such as ``index.refresh_interval``."""
+    for name, value in settings.items():
+        if isinstance(value, Mapping):
+            yield from _settings(value, f"{parent}{name}.")
+        else:
+            yield f"{parent}{name}", value
+
+
+def _type_of(name: str, definition: Mapping[str, Any]) -> str:
+    of_type = str(definition.get("type", "object"))
+    of_type = "double" if of_type == "float" else of_type
+    if of_type not in MAPPINGS:
+        raise ValueError(
+            f"{name} has the type {of_type}; use {', '.join(each for each in MAPPINGS if ' ' not in each)}"
+        )
+    return of_type
+
+
+def _merged(custom: Mapping[str, Mapping[str, Any]], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the definitions of fields; a default of another type becomes a multi-field of the custom definition."""
+    merged = {name: dict(definition) for name, definition in custom.items()}
+    for name, definition in defaults.items():
+        own = merged.setdefault(name, definition)
+        types = own.get("type", "object"), definition["type"]
+        if own is not definition and types[0] == types[1]:
+            merged[name] = {**own, **definition, **({"format": own["format"]} if "format" in own else {})}
+        elif own is not definition and not {"object", "nested"}.intersection(types):
+            own["fields"] = {types[1]: definition, **own.get("fields", {})}
+    return merged
 
 
 @cache

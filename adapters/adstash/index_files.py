@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from typing import Any
 
 from .destinations import index_settings
-from .fields import fields_of
+from .fields import Fields
 
 _POLICY = {
     "policy": {
@@ -26,25 +27,36 @@ _POLICY = {
         }
     }
 }
-_README = """Send these files to the search engine, in this order:
+_INTRODUCTION = """Send these files to the search engine, in this order:
 
-  curl -X PUT -H "Content-Type: application/json" URL/_ilm/policy/{index}-ilm -d @{index}-ilm.json
-  curl -X PUT -H "Content-Type: application/json" URL/_index_template/{index}-template -d @{index}-template.json
-  curl -X PUT -H "Content-Type: application/json" URL/{index}-000001 -d @{index}-000001.json
-
+"""
+_COMMAND = '  curl -X PUT -H "Content-Type: application/json" URL/{place} -d @{file}\n'
+_END = """
 Then use the name {index}: it is an alias of the index that is written.
 """
 
 
-def index_files(index: str, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the names and the texts of the files for an alias and a kind of ads."""
-    fields = fields_of(kind)
-    lifecycle = {"index.lifecycle.name": f"{index}-ilm", "index.lifecycle.rollover_alias": index}
-    template = {
-        "index_patterns": [f"{index}-*"],
-        "template": {"settings": {**index_settings(fields), **lifecycle}, "mappings": fields.mappings()},
-    }
-    yield f"{index}-ilm.json", json.dumps(_POLICY, indent=2)
-    yield f"{index}-template.json", json.dumps(template, indent=2)
-    yield f"{index}-000001.json", json.dumps({"aliases": {index: {"is_write_index": True}}}, indent=2)
-    yield "README", _README.format(index=index)
+def index_files(
+    index: str, fields: Fields, has_alias: bool = True, has_policy: bool = True, has_template: bool = True
+) -> Iterator[tuple[str, str]]:
+    """Yield the names and the texts of the files for an index, or for an alias of one. A policy needs an alias."""
+    settings = index_settings(fields)
+    if has_policy:
+        settings |= {"index.lifecycle.name": f"{index}-ilm", "index.lifecycle.rollover_alias": index}
+    definition: dict[str, Any] = {"settings": settings, "mappings": fields.mappings()}
+    first: dict[str, Any] = {} if has_template else dict(definition)
+    name = index
+    if has_alias:
+        name = f"{index}-000001"
+        first["aliases"] = {index: {"is_write_index": True}}
+    files: list[tuple[str, str, Any]] = []
+    if has_policy:
+        files.append((f"{index}-ilm", f"_ilm/policy/{index}-ilm", _POLICY))
+    if has_template:
+        template = {"index_patterns": [f"{index}-*"], "template": definition}
+        files.append((f"{index}-template", f"_index_template/{index}-template", template))
+    files.append((name, name, first))
+    for file, _, contents in files:
+        yield f"{file}.json", json.dumps(contents, indent=2)
+    commands = (_COMMAND.format(place=place, file=f"{file}.json") for file, place, _ in files)
+    yield "README", "".join((_INTRODUCTION, *commands, _END.format(index=index) if has_alias else ""))

@@ -25,7 +25,7 @@ from ..replaced_files import replace_file
 from ..runtime.queries import Queries
 from .destinations import Destination, Identified, StashError
 from .documents import document
-from .fields import EPOCHS, HISTORY, fields_of
+from .fields import EPOCHS, HISTORY, Fields
 from .fields import TRANSFERS as TRANSFER_EPOCHS
 
 
@@ -70,8 +70,9 @@ class Checkpoint:
 
 
 def stash_log(
-    url: str, source: str, destination: Destination, checkpoint: Checkpoint, most: int, said: Callable[[str], None]
-) -> int:
+    url: str, source: str, destination: Destination, checkpoint: Checkpoint, most: int, said: Callable[[str], None],
+    fields: Fields,
+) -> int:  # fmt: skip
     """Send the ads of one of `SOURCES` that are new since the last run, and return their number.
 
     After ``most`` ads it stops, with the rest of the last ad's event: the checkpoint is a position, not a job.
@@ -79,7 +80,7 @@ def stash_log(
     The id of a document is the log's id, the position of the event that ended the job or run, and the job: a document
     that is sent again replaces itself.
     """
-    fields, builders = fields_of(SOURCES[source].kind), SOURCES[source].builders
+    builders = SOURCES[source].builders
     with Queries(url) as queries:
         log, name = queries.log.id, queries.views.pool().name
         after = checkpoint.position(log, source)
@@ -106,9 +107,8 @@ def stash_log(
     return count
 
 
-def stash_file(path: str, kind: str, destination: Destination) -> int:
+def stash_file(path: str, fields: Fields, destination: Destination) -> int:
     """Send the ads in a history file of an HTCondor pool; return their number."""
-    fields = fields_of(kind)
     destination.prepare(fields)
     documents: list[Identified] = []
     for ad in ads_of_file("--ad_file", path, None, f"condor_adstash: {path} cannot be read"):

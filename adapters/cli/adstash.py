@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import select
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from ..adstash.fields import Fields, fields_of
 from ..condor_tools.tool_options import ToolEnded, usage_of
 from .common import default_log
 
@@ -25,7 +27,8 @@ _SWITCHES: Final = {
     "startd_history": "read the runs that have ended, as the startd records them", "quiet": "print nothing",
     "se_use_https": "use HTTPS", "dry_run": "same as --interface null", "read_only": "same as --interface null",
     "json_local": "same as --interface jsonfile", "se_no_log_mappings": "write no file with mappings and settings",
-    "init_index": "write the files that set up an index, and exit",
+    "init_index": "write the files that set up an index, and exit", "no_alias": "set up an index without an alias",
+    "no_ilm": "set up no policy for the life cycle of indexes", "no_template": "set up no template of indexes",
 }  # fmt: skip
 _VALUES: Final = {
     "process_name": "prefix of the settings (default: ADSTASH)", "sample_interval": "seconds between runs",
@@ -35,15 +38,16 @@ _VALUES: Final = {
     "se_ca_certs": "file with certificates", "json_dir": "directory for files", "ad_file": "a history file to read",
     "schedd_history_max_ads": "the most ads in a run", "startd_history_max_ads": "the same for --startd_history",
     "log_file": "file for mappings; its directory is used",
-    "init_output_directory": "directory for the files of --init_index",
+    "init_output_directory": "directory for the files of --init_index", "se_password": argparse.SUPPRESS,
+    "schedd_history_projection": "attributes of jobs and runs to send", "custom_ignore_attrs": "attributes not to send",
+    "startd_history_projection": "the same for --startd_history", "custom_field_properties": "JSON file: fields",
+    "custom_dynamic_templates": "JSON file: templates", "custom_index_settings": "JSON file: settings of an index",
 }  # fmt: skip
 _UNSUPPORTED: Final = {
     "collectors": "a log is one pool", "schedds": "a log is one pool", "ignore_schedds": "a log is one pool",
     "startds": "a log is one pool", "ignore_startds": "a log is one pool",
-    "threads": "a log is read by one thread", "custom_field_properties": "", "custom_dynamic_templates": "",
-    "custom_ignore_attrs": "", "custom_index_settings": "", "schedd_history_projection": "", "no_alias": "",
-    "no_ilm": "", "no_template": "", "startd_history_timeout": "a log is read at once",
-    "schedd_history_timeout": "a log is read at once", "startd_history_projection": "", "log_level": "",
+    "threads": "a log is read by one thread", "startd_history_timeout": "a log is read at once",
+    "schedd_history_timeout": "a log is read at once", "log_level": "all messages are printed; -q prints none",
 }  # fmt: skip
 """condor_adstash's options that have no effect here, with the reason."""
 
@@ -93,8 +97,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _older(name: str) -> list[str]:
     """Return the deprecated spelling of an option."""
-    return [f"--es_{name[3:]}"] if name in ("se_host", "se_username", "se_use_https", "se_timeout", "se_bunch_size",
-                                             "se_index_name") else []  # fmt: skip
+    if name == "se_ca_certs":
+        return ["--ca_certs"]
+    has_older = name in ("se_host", "se_username", "se_password", "se_use_https", "se_timeout", "se_bunch_size",
+                         "se_index_name")  # fmt: skip
+    return [f"--es_{name[3:]}"] if has_older else []
 
 
 class _Settings:
@@ -111,6 +118,36 @@ class _Settings:
     def text(self, option: str, setting: str, default: str = "") -> str:
         given = getattr(self.options, option)
         return given if given is not None else self.configuration.get(self.name(setting)).strip() or default
+
+    def names(self, option: str) -> list[str]:
+        return self.text(option, f"ADSTASH_{option.upper()}").replace(",", " ").split()
+
+    def json(self, option: str, empty: Any) -> Any:
+        """Return the contents of a JSON file that an option names."""
+        path = self.text(option, f"ADSTASH_{option.upper()}")
+        if not path:
+            return empty
+        try:
+            contents = json.loads(Path(path).read_text())
+        except OSError as error:
+            raise ToolEnded(2, f"condor_adstash: --{option} {path}: {error.strerror}\n") from None
+        except ValueError as error:
+            raise ToolEnded(1, f"condor_adstash: --{option} {path} is not JSON: {error}\n") from None
+        if type(contents) is not type(empty):
+            kind = "an object" if isinstance(empty, dict) else "a list"
+            raise ToolEnded(1, f"condor_adstash: --{option} {path} must contain {kind}\n")
+        return contents
+
+    def fields(self, kind: str, daemon: str = "") -> Fields:
+        """Return the fields of a kind of ads, as the administrator defines and selects them."""
+        properties, settings = self.json("custom_field_properties", {}), self.json("custom_index_settings", {})
+        templates = self.json("custom_dynamic_templates", [])
+        chosen = self.names(f"{daemon}_history_projection") if daemon else ()
+        try:
+            fields = fields_of(kind).customized(properties, templates, settings)
+        except (ValueError, AttributeError) as error:
+            raise ToolEnded(1, f"condor_adstash: --custom_...: {error}\n") from None
+        return fields.narrowed(chosen, self.names("custom_ignore_attrs"))
 
     def integer(self, option: str, setting: str, default: int) -> int:
         text = self.text(option, setting, str(default))
@@ -159,6 +196,8 @@ def _destination(settings: _Settings) -> Destination:
 
 
 def _password(settings: _Settings) -> str:
+    if settings.options.se_password is not None:
+        return str(settings.options.se_password)
     path = settings.configuration.get(settings.name("ADSTASH_SE_PASSWORD_FILE")).strip()
     if not path:
         return os.environ.get("_CONDOR_ADSTASH_SE_PASSWORD", "")
@@ -173,7 +212,9 @@ def _run_once(settings: _Settings) -> None:
 
     destination, options = _destination(settings), settings.options
     if options.ad_file is not None:
-        settings.say(f"{stash_file(options.ad_file, options.ad_file_type, destination):,} documents sent")
+        settings.say(
+            f"{stash_file(options.ad_file, settings.fields(options.ad_file_type), destination):,} documents sent"
+        )
         return
     checkpoint = Checkpoint(
         Path(settings.text("checkpoint_file", "ADSTASH_CHECKPOINT_FILE", "adstash_checkpoint.json"))
@@ -185,7 +226,8 @@ def _run_once(settings: _Settings) -> None:
     for source in sources:
         limit = "startd_history_max_ads" if source == "startd_history" else "schedd_history_max_ads"
         most = settings.integer(limit, f"ADSTASH_{limit.upper()}", 10_000)
-        count = stash_log(default_log(), source, destination, checkpoint, most, say)
+        fields = settings.fields(SOURCES[source].kind, source.partition("_")[0])
+        count = stash_log(default_log(), source, destination, checkpoint, most, say, fields)
         settings.say(f"{source}: {count:,} new documents")
 
 
@@ -193,9 +235,14 @@ def _write_index_files(settings: _Settings) -> int:
     """Write the files with which an administrator sets up an index."""
     from ..adstash.index_files import index_files
 
-    folder = Path(settings.options.init_output_directory or ".")
+    options = settings.options
+    folder = Path(options.init_output_directory or ".")
     index = settings.text("se_index_name", "ADSTASH_SE_INDEX_NAME", "htcondor")
-    for name, text in index_files(index, settings.options.init_ad_type):
+    if options.no_alias and not options.no_ilm:
+        raise ToolEnded(1, "condor_adstash: a policy for the life cycle of indexes needs an alias; add --no_ilm\n")
+    fields = settings.fields(options.init_ad_type)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in index_files(index, fields, not options.no_alias, not options.no_ilm, not options.no_template):
         (folder / name).write_text(text)
         settings.say(f"wrote {folder / name}")
     return 0

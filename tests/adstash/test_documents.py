@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from poolbook.adapters.adstash.destinations import index_settings
 from poolbook.adapters.adstash.documents import document
 from poolbook.adapters.adstash.fields import EPOCHS, HISTORY, TRANSFERS, fields_of
 from poolbook.adapters.adstash.index_files import index_files
@@ -86,10 +87,45 @@ def test_undefined_members_of_a_list_are_null() -> None:
 
 
 def test_the_files_for_an_index_equal_those_of_condor_adstash() -> None:
-    files = dict(index_files("htcondor", HISTORY))
+    files = dict(index_files("htcondor", fields_of(HISTORY)))
     names = [name for name in files if name.endswith(".json")]
     assert len(names) == 3
     assert [json.loads(files[name]) for name in names] == [json.loads((DATA / name).read_text()) for name in names]
+
+
+def test_definitions_and_choices_of_the_administrator_apply_as_in_condor_adstash() -> None:
+    """``custom.json`` has what condor_adstash 25.14.1 made of the definitions, and of an ad under each choice."""
+    case = json.loads((DATA / "custom.json").read_text())
+    fields = fields_of(HISTORY).customized(case["properties"], case["templates"], case["settings"])
+    expected = case["expected"]
+    assert fields.mappings() == expected["mappings"]
+    assert index_settings(fields) == expected["settings"]
+    ad = ClassAd.from_old(f"{case['ad']}\n")
+    documents = [document(ad, fields.narrowed(*choice), 7) for choice in case["choices"]]
+    assert documents == expected["documents"]
+
+
+@together(
+    ("options", "names"),
+    [
+        ({}, ["it-ilm.json", "it-template.json", "it-000001.json", "README"]),
+        ({"has_policy": False}, ["it-template.json", "it-000001.json", "README"]),
+        ({"has_template": False}, ["it-ilm.json", "it-000001.json", "README"]),
+        ({"has_alias": False, "has_policy": False}, ["it-template.json", "it.json", "README"]),
+        ({"has_alias": False, "has_policy": False, "has_template": False}, ["it.json", "README"]),
+    ],
+)
+def test_an_index_has_an_alias_a_policy_and_a_template_unless_an_option_excludes_them(
+    options: dict[str, bool], names: list[str]
+) -> None:
+    files = dict(index_files("it", fields_of(HISTORY), **options))
+    assert list(files) == names
+    first = json.loads(files[names[-2]])
+    assert ("aliases" in first, "mappings" in first) == (
+        options.get("has_alias", True), not options.get("has_template", True)
+    )  # fmt: skip
+    assert ("index.lifecycle.name" in "".join(files.values())) == options.get("has_policy", True)
+    assert all(name in files["README"] for name in names[:-1])
 
 
 def test_transfer_ads_have_other_fields() -> None:

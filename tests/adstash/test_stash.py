@@ -125,6 +125,15 @@ def test_files_of_json_lines_and_parquet_contain_the_documents(folder: Folder) -
     table = parquet.read_table(file)
     assert table.column("Status").to_pylist() == ["Completed"] * 3
     assert {each["_id"] for each in lines} >= set(table.column("_id").to_pylist())
+    folder.write("fields.json", '{"Owner": {"type": "long"}}')
+    folder.call(
+        *STASH[:3], "--checkpoint_file", "third", "--interface", "jsonlines", "--json_dir", ".", "--se_index_name",
+        "few", "--schedd_history_projection", "Cmd, Owner,Iwd", "--custom_ignore_attrs", "Iwd",
+        "--custom_field_properties", "fields.json",
+    )  # fmt: skip
+    few = [json.loads(line) for line in (folder.path / "few.jsonl").read_text().splitlines()]
+    names = {"Cmd", "Owner", "Iwd", "JobPrio"}
+    assert [names.intersection(each) for each in few] == [{"Cmd"}] * 3, "the owner is no number"
 
 
 def test_a_limit_skips_no_job_of_an_event_that_ends_several(folder: Folder) -> None:
@@ -234,6 +243,8 @@ def test_a_served_pool_runs_adstash_if_daemon_list_names_it(folder: Folder, engi
             "choose what to read: --schedd_history or --schedd_job_epoch_history or --schedd_transfer_epoch_history or "
             "--startd_history",
         ),
+        (["--schedd_history", "--custom_index_settings", "job.sub"], "--custom_index_settings job.sub is not JSON"),
+        (["--init_index", "--no_alias"], "a policy for the life cycle of indexes needs an alias; add --no_ilm"),
         (["--schedd_history", "--se_timeout", "x"], "--se_timeout must be a number, not x"),
         (["--schedd_history", "--se_host", "127.0.0.1:1"], "http://127.0.0.1:1 cannot be reached"),
     ],
