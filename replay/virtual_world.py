@@ -125,6 +125,7 @@ class VirtualWorld(World):
     _started: list[Stimulus] = field(default_factory=list)
     _serial: int = 0
     started_keys: set[str] = field(default_factory=set)  #: the keys of all activations ever started
+    _waiting_keys: set[str] = field(default_factory=set)  #: those of which only the input files were transferred
 
     def now(self) -> int:
         return self.clock
@@ -177,6 +178,11 @@ class VirtualWorld(World):
                 self.started_keys.add(launch.key)
                 self._start_client(launch)
                 continue
+            if launch.waits:
+                if launch.key not in self._waiting_keys:
+                    self._waiting_keys.add(launch.key)
+                    self._started.append(self._transfer_stimulus(launch.key, "input"))
+                continue
             behaviour = self.behave(launch)  # if it raises an error, it is called again later
             self.started_keys.add(launch.key)
             is_late = 0 < launch.deadline <= self.clock
@@ -189,8 +195,9 @@ class VirtualWorld(World):
                     )
                 )  # fmt: skip
                 continue
-            transfers = bool(launch.slot_ad) and launch.job_ad.get("ShouldTransferFiles") == '"YES"'
-            if transfers:
+            has_inputs = launch.key in self._waiting_keys
+            transfers = has_inputs or (launch.slot_ad and launch.job_ad.get("ShouldTransferFiles") == '"YES"')
+            if transfers and not has_inputs:
                 self._started.append(self._transfer_stimulus(launch.key, "input"))
             self._started.append(
                 ActivationStarted(
@@ -198,7 +205,7 @@ class VirtualWorld(World):
                 )
             )
             self.occupy(launch.key, launch.slot, behaviour)
-            self._runs[launch.key].transfers = transfers
+            self._runs[launch.key].transfers = bool(transfers)
             if launch.deadline:
                 self.renew({launch.key: launch.deadline})
 
@@ -267,6 +274,9 @@ class VirtualWorld(World):
     def signal(self, key: str, signal_kind: How) -> None:
         run = self._runs.get(key)
         if run is None:
+            if key in self._waiting_keys - self.started_keys and signal_kind in (*_SOFT_SIGNALS, "hard"):
+                self.started_keys.add(key)
+                self._started.append(ActivationEnded(f"end-{key}", key, self.clock, undelivered=True))
             return
         if signal_kind in (*_SOFT_SIGNALS, "hard") and run.behaviour.immortal:
             return

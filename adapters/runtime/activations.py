@@ -15,6 +15,7 @@ from ...domain.events import Ad
 from ...domain.ports.world import ClientLaunch, Launch
 from ...domain.startd.public_ad import is_published
 from ...domain.state.caches import ad_from_attributes, parse_cached
+from ...domain.state.deferrals import needs_transfer
 from ...domain.state.job_ad import SPOOLED_OUTPUT_FILES, quoted
 from ..machine.execution import activation as execution
 from ..machine.starter import Starter
@@ -171,6 +172,7 @@ def activation(
         stack_bytes=job.number("StackSize") or 0,
         chirp=_chirp(job, starter, ours=bool(launch.cluster)),
         deadline=launch.deadline,
+        waits=launch.waits,
     )
 
 
@@ -250,9 +252,8 @@ def file_transfer(
 ) -> execution.FileTransfer | None:
     """Return how a job's files are transferred. Return None if the job accesses its files directly, because it runs at
     the access point, or because it has should_transfer_files = IF_NEEDED and a slot in its FileSystemDomain."""
-    should = job.text("ShouldTransferFiles").upper()
-    shared = job.text("FileSystemDomain").lower() == slot.text("FileSystemDomain").lower()
-    if should not in ("YES", "IF_NEEDED") or (should == "IF_NEEDED" and shared):
+    domains = job.text("FileSystemDomain"), slot.text("FileSystemDomain")
+    if not needs_transfer(job.text("ShouldTransferFiles"), *domains):
         return None
     if _at_the_access_point(job):
         return None

@@ -99,12 +99,15 @@ class Engine(LogWriter):
     def recover(self) -> None:
         """Determine what happened to the running activations and backfill clients since the log was last written, and
         continue them."""
-        living = [each for each in self.state.runs_here if not each.deferred]
+        living = [each for each in self.state.runs_here if not each.deferred or each.files_first]
         has_machines = acts_as(self.state, ExecutionPoint)  # a manager's machines are copies
         machines = self.state.machines.values() if has_machines else ()
         clients = [machine.backfill for machine in machines if machine.backfill is not None]
         remote = {key: self.state.slots[name] for key, name in self.state.remote_runs.items()}
-        remote = {key: slot for key, slot in remote.items() if slot.activation and not slot.activation.deferred}
+        remote = {
+            key: slot for key, slot in remote.items()
+            if slot.activation and (not slot.activation.deferred or slot.activation.files_first)
+        }  # fmt: skip
         came = self.world.recover(
             [*map(self._launch, living), *map(self._remote_launch, remote.values()), *map(self._client, clients)]
         )

@@ -36,7 +36,7 @@ from ..machine.cron import FAILED, REASON, Cron, DeviceSample
 from ..machine.cron_settings import BENCHMARKS, CronList, cron_list
 from ..machine.device_use import DeviceUse
 from ..machine.execution import activation as execution
-from ..machine.execution.client import ReplacedError, Supervisor, SupervisorError
+from ..machine.execution.client import Known, ReplacedError, Supervisor, SupervisorError
 from ..machine.host import user_name
 from ..machine.mail import Mailer, MailSettings
 from ..machine.sensors import CondorLoad, Sensors, machine_load
@@ -94,6 +94,12 @@ def _transfer_stimulus(key: str, move: execution.Move) -> Transferred:
         f"transfer-{key}-{step}", key, move.way, move.began, move.ended, move.files, move.size, move.listed,
         move.failed, move.urls, move.number, move.kept,
     )  # fmt: skip
+
+
+def _must_start(launch: Launch | ClientLaunch, known: Known) -> bool:
+    """Return True if a recovered job was not started, or may be waiting with its files although it need not."""
+    is_due = isinstance(launch, Launch) and not launch.waits
+    return known == "unknown" or (is_due and isinstance(known, execution.Transferring))
 
 
 class LocalWorld(World):
@@ -482,7 +488,7 @@ class LocalWorld(World):
                 self._devices.add_run(launch.key, launch.slot, launch.slot_ad)
             with suppress(NotRun, ValueError):  # if it must be started after all, ``start`` reports the reason
                 self._slots[launch.key] = self.launch_request(launch)
-        self.start([launch for launch in launches if recovered[launch.key] == "unknown"])
+        self.start([launch for launch in launches if _must_start(launch, recovered[launch.key])])
         return list(self._stimuli_of(report for report in recovered.values() if not isinstance(report, str)))
 
     def close(self) -> None:

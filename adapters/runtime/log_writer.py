@@ -320,7 +320,10 @@ class LogWriter:
         owner = self.state.owner(cluster)
         job, machine = expanded_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.as_plain_dict()
         limits = self._transfer_limits()
-        return Launch(activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, limits)
+        return Launch(
+            activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, limits,
+            waits=bool(activation.deferred),
+        )  # fmt: skip
 
     def _remote_launch(self, slot: Slot) -> Launch:
         """Return the launch of an external access point's job."""
@@ -329,7 +332,8 @@ class LogWriter:
         owner = unquoted(starter.ad.get("Owner", "")) or claim.submitter.partition("@")[0]
         job, ad, machine = JobId.parse(starter.job), expanded_ad(starter.ad), slot.ad.as_plain_dict()
         limits, deadline = self._transfer_limits(), self.deadline_of(slot)
-        return Launch(starter.key, *job, slot.name, ad, machine, owner, limits, deadline, claim.holder)
+        waits = bool(starter.deferred)
+        return Launch(starter.key, *job, slot.name, ad, machine, owner, limits, deadline, claim.holder, waits)
 
     def renew_deadlines(self) -> None:
         """Set the deadlines of the processes of all external jobs again, from ``deadline_of``. Deadlines in the past

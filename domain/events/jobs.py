@@ -119,11 +119,13 @@ class JobActivated(ClusterEvent, frozen=True):
     evidence: int = 0  #: position of the `EvaluationRecorded` of START_LOCAL_UNIVERSE or a similar setting (0: none)
     ad: Ad = field(default_factory=dict)  #: the job's ad before activation (empty: it is in the log with the queue)
     flocked: str = ""  #: the manager in FLOCK_TO in whose pool it runs (empty: in the access point's own)
+    files_first: bool = False  #: whether a deferred job's input files are transferred now, before its process starts
 
 
 @event("job.due")
 class JobDue(ClusterEvent, frozen=True):
-    """The deferral time of an activated job was reached: the job's process is being started."""
+    """The deferral time of an activated job was reached, and its input files have arrived: the job's process is being
+    started."""
 
     proc: int  #: the job's process number
 

@@ -233,6 +233,7 @@ class ClaimActivated(SlotEvent, frozen=True):
     vacate: int  #: the MachineMaxVacateTime that applies to the job, in microseconds
     key: str = ""  #: the run's key at its access point (empty: the access point itself runs the job's processes)
     deferred: int = 0  #: when its processes should start, in microseconds, if deferred (0: immediately)
+    files_first: bool = False  #: whether a deferred job's input files are transferred now, before its processes start
 
 
 @event("claim.job_edited")

@@ -37,7 +37,10 @@ def _fold_job_activated(state: AccessPoint, event: e.JobActivated) -> None:
         state.next_start = max(state.next_start, event.at + delay * SECOND)
         for slot, (until, number) in state.kept_claims.items():
             state.kept_claims[slot] = max(until, state.next_start), number
-    activation = Activation(str(state.position), *job, event.slot, event.at, deferred=event.deferred)
+    activation = Activation(
+        str(state.position), *job, event.slot, event.at, deferred=event.deferred,
+        ready=0 if event.files_first else event.at, files_first=event.files_first,
+    )  # fmt: skip
     state.activations[activation.key] = state.by_job[job] = activation
     if activation.deferred:
         state.deferred[activation.key] = None
@@ -57,6 +60,7 @@ def _fold_job_transfer_began(state: AccessPoint, event: e.JobTransferBegan) -> N
 def _fold_job_transfer_ended(state: AccessPoint, event: e.JobTransferEnded) -> None:
     activation = state.by_job[event.cluster, event.proc]
     activation.transfer = f"{event.way} done"
+    activation.ready = activation.ready or event.ended or event.at
     activation.checkpoints = max(activation.checkpoints, event.number)
     _edit_job(state, event)
 

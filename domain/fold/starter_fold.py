@@ -129,6 +129,7 @@ def _fold_run_reported(state: ExecutionPoint, event: e.RunReported) -> None:
         starter.deferred = 0
     else:
         starter.reports[report_name(event.report, fields.get("way", ""))] = event.stimulus
+        starter.ready = starter.ready or fields.get("ended", 0)
     if event.report == START:
         _update_ad(starter, e.JobExecuting(*header, fields["pid"], fields["scratch"], fields["at"]))
 

@@ -37,7 +37,7 @@ from .world import How
 
 
 class Start(Struct, frozen=True):
-    """Start the processes of an activation."""
+    """Start the processes of an activation, or only transfer its input files if its start is still deferred."""
 
     key: str
 
@@ -111,7 +111,7 @@ def _slot_effects(state: State, position: int, event: SlotEvent) -> Iterator[Eff
             for key in _remote_run(state, position, event):
                 yield Signal(key, "suspend" if event.target == SUSPENDED else "continue")
     elif isinstance(event, ClaimActivated) and event.key:
-        if not event.deferred:
+        if not event.deferred or event.files_first:
             yield Start(str(position))
     elif isinstance(event, RunReported) and event.report == DUE:
         for key in _remote_run(state, position, event):
@@ -147,7 +147,7 @@ def effects(state: State, position: int, event: Event) -> Iterator[Effect]:
     if isinstance(event, SlotEvent):  # most events of a large decision
         yield from _slot_effects(state, position, event)
     elif isinstance(event, JobActivated):
-        if not event.deferred and _runs_here(state, event.claim):
+        if (not event.deferred or event.files_first) and _runs_here(state, event.claim):
             yield Start(str(position))
     elif isinstance(event, JobDue):
         activation = state.by_job.get((event.cluster, event.proc))

@@ -33,6 +33,7 @@ class Launch(Struct, frozen=True):
     """MAX_TRANSFER_INPUT_MB and MAX_TRANSFER_OUTPUT_MB, if set."""
     deadline: int = 0  #: the ``boot_time`` at which they are killed unless ``World.renew`` sets another (0: never)
     holder: str = ""  #: the external access point of the job (empty: it is in this pool's queue)
+    waits: bool = False  #: whether only its input files are transferred now: another ``World.start`` follows
 
 
 class ClientLaunch(Struct, frozen=True):
@@ -64,7 +65,7 @@ class World:
         raise NotImplementedError
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
-        """Start activations and backfill clients. Skip any that were started before."""
+        """Start activations and backfill clients. Skip any that were started before, except those that waited."""
 
     def signal(self, key: str, how: How) -> None:
         """Send a signal to an activation's processes: end them (soft, hold, remove or hard), or suspend or continue

@@ -90,7 +90,8 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
     expanded = expand_for_slot(draft, lambda: _visible_slot(draft, slot).ad, cluster, proc)
     if expanded is None:
         return False
-    attributes, start_time = cluster.requested_value(proc, "JobMachineAttrs"), deferred_start(draft, cluster, proc)
+    attributes = cluster.requested_value(proc, "JobMachineAttrs")
+    start_time = deferred_start(draft, cluster, proc, _visible_slot(draft, slot).ad)
     draft.fire("job", "Idle", "activate")
     job, ad = job_id(cluster.id, proc), cluster.attributes(proc)
     draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, attributes, expanded, start_time))

@@ -9,9 +9,9 @@ from ..events import JobDue, JobExecuting, JobExited, JobSignalled
 from ..ports.messages import EndJob, ShowSlot
 from ..ports.stimuli import ActivationDue, ActivationEnded
 from ..state.caches import ad_from_attributes
+from ..state.deferrals import has_missed_time
 from ..state.records import Activation
 from ..state.state import AccessPoint
-from ..units import SECOND
 from .claims import job_ended
 from .job_deferral import deferral_window
 from .job_processes import continue_job, end_run
@@ -22,7 +22,9 @@ _NO_VACATE_REASON: Final = {"VacateReason": '""', "VacateReasonCode": "0", "Vaca
 
 def start_deferred_job(draft: Draft[AccessPoint], activation: Activation) -> None:
     """Start a job's process at its deferral time. On a suspended slot, the process is suspended immediately."""
-    if _has_missed_time(draft, activation):
+    cluster = draft.state.clusters[activation.cluster]
+    window = deferral_window(ad_from_attributes(cluster.attributes(activation.proc)), draft.context)
+    if has_missed_time(activation, window, draft.state.served_since):
         _hold_late_job(draft, activation)
     else:
         _start(draft, activation)
@@ -44,18 +46,6 @@ def _start(draft: Draft[AccessPoint], activation: Activation) -> None:
         draft.move_jobs(cluster, ranges([activation.proc]), "suspend", cause, "Running", {})
 
 
-def _has_missed_time(draft: Draft[AccessPoint], activation: Activation) -> bool:
-    """Check whether a job missed its deferral time: it was activated after that time, or the pool was down until after
-    the deferral window. A running pool starts the job even if it is late."""
-    if activation.deferred < activation.began:
-        return True
-    if draft.state.served_since <= activation.deferred:
-        return False
-    cluster = draft.state.clusters[activation.cluster]
-    lateness = draft.now // SECOND - activation.deferred // SECOND
-    return lateness > deferral_window(ad_from_attributes(cluster.attributes(activation.proc)), draft.context)
-
-
 def _hold_late_job(draft: Draft[AccessPoint], activation: Activation) -> None:
     """Hold a job that missed its deferral time. As with HTCondor's starter, the job's ad records a start."""
     cluster = draft.state.clusters[activation.cluster]
@@ -72,8 +62,11 @@ def _hold_late_job(draft: Draft[AccessPoint], activation: Activation) -> None:
 
 
 def end_signalled_jobs(draft: Draft[AccessPoint]) -> None:
-    """End signalled jobs that are still waiting for their deferral time and therefore have no process."""
+    """End signalled jobs that are still waiting for their deferral time and therefore have no process. A transfer of
+    their input files ends first."""
     for signal in [event for event in draft.events if isinstance(event, JobSignalled)]:
         activation = draft.state.by_job.get((signal.cluster, signal.proc))
-        if activation is not None and activation.deferred and not draft.state.runs_elsewhere(activation):
+        if activation is None or not (activation.deferred and activation.ready):
+            continue
+        if not draft.state.runs_elsewhere(activation):
             end_run(draft, ActivationEnded(draft.stimulus, activation.key, draft.now))

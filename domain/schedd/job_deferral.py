@@ -10,7 +10,7 @@ Starter::jobWaitUntilExecuteTime.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import tzinfo
 from functools import lru_cache
 from typing import Final
@@ -28,6 +28,7 @@ from ..events import JobsDeferred
 from ..ports.stimuli import ScheduleJobs
 from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import IDLE, Cluster
+from ..state.deferrals import INVALID_TIME, transfers_files
 from ..state.job_ad import DEFERRAL_TIME, hold_reason, parse_int
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import StopReason
@@ -35,8 +36,6 @@ from ..units import SECOND
 from .crontab import ATTRIBUTES, InvalidCronTab, parse_crontab
 from .waiting_claims import withdraw_better_matches
 
-INVALID_TIME: Final = 1
-"""The deferral of an activation with an invalid DeferralTime: time 0, which the job has always missed."""
 INVALID_CRON_SETTINGS: Final = 25
 """HoldReasonCode of a job with an invalid schedule."""
 
@@ -138,23 +137,25 @@ def integer_attribute(ad: ClassAd, name: str, context: Context) -> int | None:
 # Starting a job
 
 
-def deferred_start(draft: Draft[AccessPoint], cluster: Cluster, proc: int) -> int:
-    """Return the time, in microseconds, until which a job's process is deferred if the job is activated now, or 0 if it
-    is not deferred. If the time is past, the job has missed it."""
-    return deferred_start_at(cluster, proc, draft.now, draft.context.timezone)
+def deferred_start(draft: Draft[AccessPoint], cluster: Cluster, proc: int, slot: Mapping[str, str]) -> int:
+    """Return the time, in microseconds, until which a job's process is deferred if the job is activated now on a slot
+    with this ad (empty: it needs no slot), or 0 if it is not deferred. If the time and window are past, the job has
+    missed it. A job whose files are transferred first may still miss its window."""
+    return deferred_start_at(cluster, proc, slot, draft.now, draft.context.timezone)
 
 
-def deferred_start_at(cluster: Cluster, proc: int, instant: int, zone: tzinfo) -> int:
+def deferred_start_at(cluster: Cluster, proc: int, slot: Mapping[str, str], instant: int, zone: tzinfo) -> int:
     """Return ``deferred_start`` for a job that is activated at the given time."""
     if not cluster.requested_value(proc, DEFERRAL_TIME):
         return 0
-    ad = ad_from_attributes(cluster.attributes(proc))
+    attributes = cluster.attributes(proc)
+    ad = ad_from_attributes(attributes)
     context = Context(now=instant // SECOND, seed=instant // SECOND, timezone=zone)
     time, now = integer_attribute(ad, DEFERRAL_TIME, context), instant // SECOND
     if time is None or time <= 0:
         return INVALID_TIME
     in_time = time <= now <= time + deferral_window(ad, context)
-    return 0 if in_time else time * SECOND
+    return 0 if in_time and not (slot and transfers_files(attributes, slot)) else time * SECOND
 
 
 # Jobs that cannot be matched yet

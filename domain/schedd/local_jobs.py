@@ -52,7 +52,7 @@ def start_local_jobs(draft: Draft[AccessPoint]) -> None:
             if expanded is None:
                 continue
             draft.fire("job", "Idle", "activate")
-            slot_name, deferred = f"local@{state.name}", deferred_start(draft, cluster, proc)
+            slot_name, deferred = f"local@{state.name}", deferred_start(draft, cluster, proc, {})
             evidence = conditions.record_evidence(cluster, proc)
             why = draft.header("local")
             activated = JobActivated(*why, cluster.id, proc, slot_name, "", expanded=expanded, deferred=deferred)

@@ -27,9 +27,8 @@ def timers(state: AccessPoint) -> Iterator[Timer]:
             yield Timer(run.next_signal or run.last_signalled + state.setting(setting), "stop", key)
     for key in state.deferred:
         run = state.activations[key]
-        if state.runs_elsewhere(run):
-            continue
-        yield Timer(max(run.deferred, run.began), "deferral", key)
+        if run.ready and not run.stop_signal and not state.runs_elsewhere(run):
+            yield Timer(max(run.deferred, run.ready), "deferral", key)
     for job, last in state.cool_downs.items():
         yield Timer((last + 1) * SECOND, "cool-down", f"{job[0]}.{job[1]}")
     if state.next_start and (state.matches or state.ready_claims):

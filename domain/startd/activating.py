@@ -10,6 +10,7 @@ from ..events import ClaimActivated, ClaimDeactivated, DrainBadputAdded, JobActi
 from ..names import JobId
 from ..ports import stimuli as s
 from ..ports.messages import EndJob
+from ..state.deferrals import transfers_files
 from ..state.records import Slot, provided_attributes
 from ..state.slot_fold import JOB_FLAGS
 from ..state.state import ExecutionPoint
@@ -35,16 +36,21 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
     vacate_time = time_limits.machine_vacate_time(policy_of(draft, slot))
     draft.move_claim(slot, "activate")
     origin, claim = draft.header("activated"), slot.claim.id
+    files_first = bool(stimulus.deferred) and transfers_files(stimulus.ad, slot.ad)
     if stimulus.cluster:
         job = stimulus.cluster, stimulus.proc
         provided, ad = provided_attributes(slot, stimulus.job_machine_attrs), draft.state.ad_to_record(stimulus.ad)
         activated = JobActivated(
-            *origin, *job, slot.name, claim, vacate_time, provided, stimulus.expanded, stimulus.deferred, ad=ad
-        )
+            *origin, *job, slot.name, claim, vacate_time, provided, stimulus.expanded, stimulus.deferred, ad=ad,
+            files_first=files_first,
+        )  # fmt: skip
         draft.emit(activated)
     else:
-        key, deferred = stimulus.key, stimulus.deferred
-        draft.emit(ClaimActivated(*origin, slot.name, claim, stimulus.job, stimulus.ad, vacate_time, key, deferred))
+        activation = ClaimActivated(
+            *origin, slot.name, claim, stimulus.job, stimulus.ad, vacate_time, stimulus.key, stimulus.deferred,
+            files_first,
+        )  # fmt: skip
+        draft.emit(activation)
     fire_trigger(draft, slot, "activate", "activated")
 
 

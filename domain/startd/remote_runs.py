@@ -12,6 +12,7 @@ from ..decision.draft import Draft
 from ..events import RunReported, StarterSignalled
 from ..ports.run_reports import RunReport, encode_report, ends_run
 from ..ports.stimuli import ActivationDue, ActivationEnded, ActivationMeasured, Transferred
+from ..state.deferrals import has_missed_time
 from ..state.measurements import is_notable
 from ..state.records import Slot, Starter, report_name
 from ..state.state import ExecutionPoint
@@ -66,25 +67,24 @@ def _is_new(draft: Draft[ExecutionPoint], starter: Starter, report: RunReport) -
 
 def start_time(state: ExecutionPoint, starter: Starter) -> int:
     """Return when to start the processes of a deferred run. After a restart, its lease must be renewed first."""
-    ready = starter.began if starter.began > state.served_since else state.served_since + RENEWAL
-    return max(starter.deferred, ready)
+    renewed = 0 if starter.began > state.served_since else state.served_since + RENEWAL
+    return max(starter.deferred, starter.ready, renewed)
 
 
 def start_deferred_run(draft: Draft[ExecutionPoint], slot: Slot) -> None:
-    """Start a job's processes at their deferral time, or report that the job has missed its deferral window: it arrived
-    too late, or the execution point was down. A running execution point starts the job even if it is late."""
+    """Start a job's processes at their deferral time, or report that the job has missed its deferral window: it or its
+    files arrived too late, or the execution point was down."""
     starter = slot.activation
     assert starter is not None, "a timer runs for the activation of a slot"
     window = policy_of(draft, slot).job_number("DeferralWindow") or 0
-    ready = max(starter.began, draft.state.served_since)
-    missed = ready // SECOND - starter.deferred // SECOND > window
+    missed = has_missed_time(starter, window, draft.state.served_since)
     record_report(draft, ActivationDue(draft.stimulus, starter.key, missed))
 
 
 def end_signalled_runs(draft: Draft[ExecutionPoint]) -> None:
-    """End the deferred runs that were signalled in this decision."""
+    """End the deferred runs that were signalled in this decision. A transfer of their input files ends first."""
     for event in [event for event in draft.events if isinstance(event, StarterSignalled)]:
         slot = draft.state.slots.get(event.slot)
         starter = None if slot is None else slot.activation
-        if starter is not None and starter.deferred:
+        if starter is not None and starter.deferred and starter.ready:
             record_report(draft, ActivationEnded(draft.stimulus, starter.key, draft.now))

@@ -48,7 +48,7 @@ def timers(state: ExecutionPoint) -> Iterator[Timer]:
             continue
         if outside_starter.stop_signal:
             yield Timer(outside_starter.next_signal, "starter", name)
-        elif outside_starter.deferred:
+        elif outside_starter.deferred and outside_starter.ready:
             yield Timer(remote_runs.start_time(state, outside_starter), "deferral", name)
     for name in state.backfill_clients:
         client = state.machines[name].backfill

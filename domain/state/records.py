@@ -62,6 +62,8 @@ class Activation(Struct):
     next_signal: int = 0  #: when the next, harder signal is due (0: by the pool's settings)
     measured: int = 0  #: when they were last measured
     deferred: int = 0  #: when its processes should start, if deferred (0: not deferred)
+    ready: int = 0  #: when it began, or its input files had arrived if they are transferred first (0: they have not)
+    files_first: bool = False  #: whether input files are transferred before a deferred start
     transfer: str = ""
     """The latest step of its file transfers, from `TRANSFER_STEPS` (empty: none has started)."""
     checkpoints: int = 0  #: the number of the last completed checkpoint (0: none)
@@ -86,6 +88,8 @@ class Starter(Struct):
     job: str = ""  #: if `cluster` is 0: the job's id at its access point
     remote_key: str = ""  #: the run's key at that access point (empty: the access point runs the processes)
     deferred: int = 0  #: when the processes of such a run should start, if deferred (0: not deferred)
+    ready: int = 0  #: for such a run, as in ``Activation``; likewise ``files_first``
+    files_first: bool = False
     ad: Ad = field(default_factory=dict)
     """The job's ad from the activation, updated by later messages (empty: it is in the log with the queue)."""
     user: str = ""  #: the job's user, as user@domain (empty: not in its ad)

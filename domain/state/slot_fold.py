@@ -207,8 +207,8 @@ def fold_claim_end(slot: Slot, event: e.ClaimEnded, position: int, user: str) ->
 def fold_claim_activation(slot: Slot, event: e.ClaimActivated, position: int, user: str) -> None:
     starter = Starter(
         str(position), 0, 0, event.slot, event.at,
-        max_vacate_time=event.vacate, job=event.job, remote_key=event.key, deferred=event.deferred, ad=event.ad,
-        user=user,
+        max_vacate_time=event.vacate, job=event.job, remote_key=event.key, deferred=event.deferred,
+        ready=0 if event.files_first else event.at, files_first=event.files_first, ad=event.ad, user=user,
     )  # fmt: skip
     add_starter(slot, starter)
 

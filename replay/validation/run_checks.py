@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, timedelta, timezone
 
 from msgspec.structs import replace
@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from ...domain import events as e
 from ...domain.schedd.job_deferral import deferred_start_at
 from ...domain.state.cluster import Cluster
+from ...domain.state.deferrals import transfers_files
 from ...domain.state.job_ad import EXPIRATION, TERMINAL
 from ...domain.state.peers import EXECUTION_POINT
 from ...domain.state.records import RUNS, Activation, Slot, Starter, provided_attributes
@@ -57,8 +58,12 @@ def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
     run = pool.state.by_job.get((number, proc))
     if run is not None:
         pool.report((number, proc), "activation", f"it already runs on {run.slot}")
-    if _is_deferred_wrongly(cluster, event):
+    if _is_deferred_wrongly(cluster, {} if slot is None else slot.ad, event):
         pool.report((number, proc), "value", "its start is not deferred to its DeferralTime")
+    if event.files_first:
+        may_wait = event.deferred and EXECUTION_POINT in pool.state.roles
+        if slot is None or not (may_wait and transfers_files(cluster.attributes(proc), slot.ad)):
+            pool.report((number, proc), "transfer", "it has no files to transfer before a deferred start")
     if event.evidence:
         check_start_evidence(pool, cluster, event)
     pool.begin_story((number, proc))
@@ -70,10 +75,10 @@ def check_activated(pool: JudgedPool, event: e.JobActivated) -> None:
         pool.report((number, proc), "peers", f"{event.slot} is not in the pool of {event.flocked or 'this manager'}")
 
 
-def _is_deferred_wrongly(cluster: Cluster, event: e.JobActivated) -> bool:
+def _is_deferred_wrongly(cluster: Cluster, slot: Mapping[str, str], event: e.JobActivated) -> bool:
     """Return True if a start is deferred to a time other than the job's DeferralTime, unless that depends on the time
     zone. Older logs do not record deferrals."""
-    expected = {deferred_start_at(cluster, event.proc, event.at, zone) for zone in (UTC, _ELSEWHERE)}
+    expected = {deferred_start_at(cluster, event.proc, slot, event.at, zone) for zone in (UTC, _ELSEWHERE)}
     return bool(event.deferred) and len(expected) == 1 and event.deferred not in expected
 
 
@@ -145,6 +150,8 @@ def check_transfer_began(pool: JudgedPool, run: Activation, event: e.JobTransfer
     if event.way not in _WAYS:
         pool.report(event, "transfer", f"{event.way!r} is not a direction of files: input, checkpoint or output")
         pool.folds = None
+    elif run.deferred and not run.files_first and EXECUTION_POINT in pool.state.roles:
+        pool.report(event, "transfer", "its input is transferred before its deferral time")
     elif run.executing is not (event.way != "input"):
         text = f"its {event.way} is transferred {'after' if event.way == 'input' else 'before'} its process began"
         pool.report(event, "transfer", text)
@@ -191,6 +198,8 @@ def check_start_due(pool: JudgedPool, run: Activation, event: e.JobDue) -> None:
         pool.report(event, "activation", "its process has no deferral time")
     elif event.at < run.deferred:
         pool.report(event, "activation", "its process is started before its deferral time")
+    elif not run.ready:
+        pool.report(event, "transfer", "its process is started before its files arrived")
     elif run.stop_signal:
         pool.report(event, "end", "its process is started after its signal to end")
 

@@ -50,9 +50,10 @@ class TestPool:
         tables: Tables | None = None,
         settings: dict[str, str] | None = None,
         steady: bool = True,
+        world: VirtualWorld | None = None,
     ) -> None:
         self.log = log or open_log("memory:", create=True)
-        self.world = VirtualWorld(behave, simulated=steady)
+        self.world = world or VirtualWorld(behave, simulated=steady)
         self.engine = Engine(self.log, self.world, tables)
         self._ids = (f"request-{number}" for number in itertools.count(1))
         self.engine.handle([s.FoundPool("founding", "pool", dialect, "example.org", "0.1", settings or {})])

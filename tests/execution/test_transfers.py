@@ -14,22 +14,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from poolbook.adapters.machine.execution.activation import (
     Exited,
     Failed,
     FileTransfer,
+    LaunchRequest,
     Lost,
     Move,
     Running,
     Started,
     Transferring,
+    Usage,
 )
 from poolbook.adapters.machine.execution.client import Supervisor
 from poolbook.adapters.machine.execution.supervisor import mover, processes
 from poolbook.adapters.machine.execution.supervisor.records import Claims
 from poolbook.adapters.machine.execution.supervisor.scratch import remove
 from poolbook.adapters.runtime.activations import remaps
+from poolbook.domain.ports.world import How
 
 from ..together import together
 from .bench import PATIENCE_S, Bench
@@ -730,3 +734,60 @@ def test_output_that_cannot_be_streamed_has_its_own_hold_code(bench: Bench, iwd:
         place = iwd / {"1": "none/out", "2": "none/err"}[key]
         assert (end.hold_code, end.errno) == (9, 0)
         assert end.reason == f"unable to establish standard {message} stream ({place}: No such file or directory)"
+
+
+# Jobs whose inputs are transferred before they may start
+
+
+def wait_with_files(bench: Bench, iwd: Path) -> LaunchRequest:
+    """Start a job that waits after its transfer. Return the request that lets it start."""
+    transfer = FileTransfer(executable=False, inputs=("a",), brought=("stdout",))
+    request = bench.activation("1", "/bin/sh", "-c", "cat a", iwd=str(iwd), stdout="out", transfer=transfer)
+    bench.supervisor.start([evolve(request, waits=True)])
+    bench.until(lambda: any(report.moves[-1].ended for report in bench.of("1", Transferring)))
+    return request
+
+
+def test_a_job_waits_with_its_files_until_it_is_started_again(bench: Bench, iwd: Path) -> None:
+    request = wait_with_files(bench, iwd)
+    assert isinstance(bench.supervisor.recover(["1"])["1"], Transferring)
+    (iwd / "a").write_text("changed since\n")
+    bench.sh("2", "true", iwd=str(iwd), transfer=FileTransfer(executable=False))  # with the mover of the first
+    assert bench.end("2").code == 0
+    assert not bench.of("1", Started) + bench.of("1", Usage)
+    bench.supervisor.start([request])
+    assert bench.end("1").code == 0
+    assert (iwd / "out").read_text() == "alpha\n"
+
+
+def test_a_job_that_may_start_before_its_files_have_arrived_starts_with_them(
+    bench: Bench, iwd: Path, many_inputs: Path
+) -> None:
+    request = bench.activation(
+        "1", "/bin/sh", "-c", "ls | grep -c ^[0-9]", iwd=str(iwd), stdout="out",
+        transfer=FileTransfer(executable=False, inputs=(f"{many_inputs}/",), brought=("stdout",)),
+    )  # fmt: skip
+    bench.supervisor.start([evolve(request, waits=True), request])
+    assert bench.end("1").code == 0
+    assert int((iwd / "out").read_text()) == MANY
+
+
+@pytest.mark.parametrize("how", ["soft", "hold", "remove", "hard"])
+def test_a_signal_ends_a_job_that_waits_with_its_files(bench: Bench, iwd: Path, how: How) -> None:
+    request = wait_with_files(bench, iwd)
+    bench.supervisor.signal("1", "suspend")
+    bench.supervisor.signal("1", how)
+    end = bench.end("1")
+    assert (end.began, end.code, end.signal, end.undelivered) == (0, None, None, True)
+    bench.supervisor.start([request])
+    bench.sh("2", "true", iwd=str(iwd), transfer=FileTransfer(executable=False))  # the mover was not killed
+    assert bench.end("2").code == 0
+    assert not (iwd / "out").exists()
+
+
+def test_the_directory_of_a_job_that_waits_is_removed_when_its_end_is_acknowledged(bench: Bench, iwd: Path) -> None:
+    wait_with_files(bench, iwd)
+    bench.supervisor.signal("1", "hard")
+    bench.supervisor.acknowledge(["1"])
+    bench.until(lambda: not list(bench.folder.rglob("scratch/a")) and not bench.supervisor.claimed_keys())
+    assert bench.supervisor.recover(["1"]) == {"1": "unknown"}

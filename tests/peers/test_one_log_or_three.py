@@ -367,9 +367,26 @@ def jobs_start_at_their_deferral_times(pool: Pool) -> None:
     pool.advance(400)
 
 
+@story(slots=3)
+def jobs_with_files_start_at_their_deferral_times(pool: Pool) -> None:
+    files = {"ShouldTransferFiles": '"YES"', "Args": '"20"'}
+    for late, window in ((-200, "0"), (20, "60"), (20, "10")):
+        pool.submit(1, **files, DeferralTime=str(NOW - late), DeferralWindow=window)
+    pool.advance(400)
+
+
+@story(slots=4)
+def waiting_jobs_with_files_are_held_removed_vacated_and_suspended(pool: Pool) -> None:
+    _signal_waiting_jobs(pool, ShouldTransferFiles='"YES"')
+
+
 @story(slots=4)
 def waiting_jobs_are_held_removed_vacated_and_suspended(pool: Pool) -> None:
-    pool.submit(4, DeferralTime=str(NOW + 200), Args='"20"')
+    _signal_waiting_jobs(pool)
+
+
+def _signal_waiting_jobs(pool: Pool, **attributes: str) -> None:
+    pool.submit(4, DeferralTime=str(NOW + 200), Args='"20"', **attributes)
     pool.advance(51)
     pool.act("hold", "1.0")
     pool.act("remove", "1.1")

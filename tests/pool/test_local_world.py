@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from poolbook.adapters.runtime.activations import activation
 from poolbook.adapters.runtime.local_world import LocalWorld
-from poolbook.domain.ports.stimuli import ActivationEnded, ActivationStarted
+from poolbook.domain.ports.stimuli import ActivationEnded, ActivationStarted, Stimulus, Transferred
 from poolbook.domain.ports.world import Launch
 
 from ..together import together
@@ -77,3 +79,33 @@ def test_a_job_whose_start_failed_but_that_runs_is_reported_only_as_running(tmp_
     world.close()
     assert [type(report) for report in reports] == [ActivationStarted, ActivationEnded]
     assert [(report.code, report.failed) for report in reports if isinstance(report, ActivationEnded)] == [(0, False)]
+
+
+def test_a_job_that_waits_with_its_files_starts_if_the_pool_was_killed_after_logging_that_it_is_due(
+    tmp_path: Path,
+) -> None:
+    ad = {"Cmd": '"/bin/true"', "Iwd": f'"{tmp_path}"', "ShouldTransferFiles": '"YES"', "TransferExecutable": "false"}
+    job = Launch("7", 1, 0, "slot1@h", ad, {"DynamicSlot": "false"}, "eve", waits=True)
+    reports: list[Stimulus] = []
+
+    def is_over() -> bool:
+        return any(isinstance(each, Transferred) and each.ended for each in reports) if job.waits else ends() != []
+
+    def ends() -> list[ActivationEnded]:
+        return [report for report in reports if isinstance(report, ActivationEnded)]
+
+    killed = LocalWorld(tmp_path / "folder")
+    killed.owners.add("eve")
+    killed.start([job])
+    while not is_over():
+        reports += killed.wait(None)
+    killed.close()
+    job = replace(job, waits=False)
+    world = LocalWorld(tmp_path / "folder")
+    world.owners.add("eve")
+    reports += world.recover([job])
+    while not is_over():
+        reports += world.wait(None)
+    world.acknowledge(["7"])
+    world.close()
+    assert [end.code for end in ends()] == [0]

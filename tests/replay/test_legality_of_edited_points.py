@@ -142,7 +142,7 @@ UNDETECTED_CHANGES: dict[tuple[type[e.Event], str], str] = {
     },
     **{(kind, "stimulus"): ANY_STIMULUS for kind in (e.DrainTransitioned, e.MachineConfigured, e.SlotTransitioned)},
     **{(e.BenchmarksRan, field): "any speed is legal" for field in ("mips", "kflops", "published")},
-    **{(e.ClaimActivated, field): NOT_REPEATED for field in ("ad", "deferred", "vacate")},
+    **{(e.ClaimActivated, field): NOT_REPEATED for field in ("ad", "deferred", "files_first", "vacate")},
     **{(e.ClaimMade, field): NOT_REPEATED for field in ("ad", "holder", "job", "lease", "rank")},
     **{(e.ClaimQueued, field): "no event repeats it until the claim is made" for field in OF_A_CLAIM},
     **{(e.ClaimFlagged, field): NOT_REPEATED for field in ("code", "flags", "reason", "subcode")},

@@ -3,6 +3,8 @@ HTCondor jobs (``tests/data/recordings/schedules``)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -11,12 +13,13 @@ import pytest
 
 from poolbook import Behaviour, Pool
 from poolbook.adapters.runtime.engine import Engine
-from poolbook.domain.events import JobDue, JobsDeferred, JobSignalled
+from poolbook.domain.events import JobActivated, JobDue, JobExited, JobsDeferred, JobSignalled, JobTransferEnded
 from poolbook.domain.ports import stimuli as s
+from poolbook.domain.ports.world import ClientLaunch, Launch
 from poolbook.domain.submit.submit_context import SubmitError
 from poolbook.domain.units import SECOND
 from poolbook.replay.validation import examine
-from poolbook.replay.virtual_world import EPOCH
+from poolbook.replay.virtual_world import EPOCH, VirtualWorld
 
 from ..domain.pools import JOB, TestPool
 from ..projections.pools import folded
@@ -244,6 +247,81 @@ def test_a_job_of_the_local_universe_waits_too() -> None:
     assert (pool.status("1.0"), waits(pool)) == ("Running", True)
     pool.advance(14)
     assert ad(pool)["JobCurrentStartExecutingDate"] == str(NOW + 60)
+
+
+# File transfer
+
+
+@dataclass(eq=False, repr=False)
+class SlowFiles(VirtualWorld):
+    """A world in which the transfer of input files before a deferral time takes ``seconds``."""
+
+    seconds: int = 0
+    begun: set[str] = field(default_factory=set)
+
+    def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
+        for launch in launches:
+            if isinstance(launch, Launch) and launch.waits and launch.key not in self.begun:
+                self.begun.add(launch.key)
+                self._waiting_keys.add(launch.key)
+                began, ended = self.clock, self.clock + self.seconds * SECOND
+                self.plan(began, s.Transferred(f"transfer-{launch.key}-0", launch.key, "input", began))
+                self.plan(ended, s.Transferred(f"transfer-{launch.key}-1", launch.key, "input", began, ended))
+        super().start(launches)
+
+
+def pool_with_files(seconds: int) -> TestPool:
+    pool = TestPool(world=SlowFiles(lambda launch: Behaviour(10), seconds=seconds))
+    pool.machine(cpus=1, HasJobDeferral="true", FileSystemDomain='"here"')
+    return pool
+
+
+AWAY = {"ShouldTransferFiles": '"IF_NEEDED"', "FileSystemDomain": '"elsewhere"'}
+
+
+@together(
+    ("late", "window", "transfer", "outcome"),
+    [
+        (-60, "0", 0, 60), (-60, "0", 20, 60), (-60, "0", 60, 60), (-60, "0", 61, "Held"), (-60, "30", 61, 61),
+        (-60, "30", 90, 90), (-60, "30", 91, "Held"), (30, "50", 0, 0), (30, "50", 20, 20), (30, "50", 21, "Held"),
+    ],
+)  # fmt: skip
+def test_input_files_are_transferred_first_and_must_arrive_within_the_window(
+    late: int, window: str, transfer: int, outcome: int | str
+) -> None:
+    pool = pool_with_files(transfer)
+    deferred(pool, DeferralTime=f"{NOW - late}", DeferralWindow=window, **AWAY)
+    pool.advance(95)
+    assert sound(pool)
+    if outcome == "Held":
+        assert (ad(pool)["HoldReasonCode"], ad(pool)["NumShadowStarts"]) == ("20", "1")
+        return
+    (due,) = [event for event in pool.events() if isinstance(event, JobDue)]
+    (arrived,) = [event for event in pool.events() if isinstance(event, JobTransferEnded) and event.way == "input"]
+    assert arrived.at // SECOND - NOW == transfer
+    assert due.at // SECOND - NOW == outcome
+
+
+def test_files_on_a_shared_file_system_are_not_transferred_first() -> None:
+    pool = pool_with_files(20)
+    deferred(pool, DeferralTime=f"{NOW + 60}", **AWAY | {"FileSystemDomain": '"here"'})
+    pool.advance(60)
+    assert ad(pool)["JobCurrentStartExecutingDate"] == str(NOW + 60)
+    assert not any(isinstance(event, JobTransferEnded) for event in pool.events())
+
+
+@together("transfer", [5, 40])
+@together(("action", "status"), [("hold", "Held"), ("remove", "ended"), ("vacate", "Idle")])
+def test_a_job_with_files_ends_when_it_is_signalled_before_its_time(action: str, status: str, transfer: int) -> None:
+    pool = pool_with_files(transfer)
+    deferred(pool, DeferralTime=f"{NOW + 60}", DeferralPrepTime="50", **AWAY)
+    pool.advance(30)
+    pool.act(action, "1.0")
+    pool.advance(1)
+    assert pool.status("1.0") == status or (action == "vacate" and waits(pool))
+    assert sum(isinstance(event, JobActivated) for event in pool.events()) == 1 + (action == "vacate")
+    assert sum(isinstance(event, JobExited) for event in pool.events()) == 1
+    assert sound(pool)
 
 
 # Unserved pools

@@ -251,6 +251,7 @@ class LaunchRequest:
     access_point: AccessPoint | None = None  #: where its files are; None: on this machine
     attended: bool = False  #: whether it is killed when no pool has been connected for some seconds
     deadline: int = 0  #: when it is killed unless the pool renews this, in microseconds of CLOCK_BOOTTIME (0: never)
+    waits: bool = False  #: whether only its input files are transferred, until it is started again without this
 
 
 def _by_protocol(rows: Sequence[Sequence[Any]]) -> tuple[tuple[Any, ...], ...]:

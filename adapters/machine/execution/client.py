@@ -33,7 +33,7 @@ from .supervisor.records import claimed_keys
 
 Known: TypeAlias = Literal["unknown"] | Transferring | Running | Exited | Failed | Lost
 
-_VERSION = 3
+_VERSION = 4
 _HOWS = get_args(How)
 PROGRAM = Path(__file__).parent / "supervisor" / "launch_program.py"
 _CONNECT_S = 15.0  #: how long to wait for a supervisor: it may be busy killing its predecessor's jobs
@@ -84,13 +84,16 @@ class Supervisor:
         self._poll.register(self._ready, select.EPOLLIN)
 
     def start(self, activations: Sequence[LaunchRequest]) -> None:
-        """Start these jobs; reports follow for each. A key that was claimed before is not started again: its current
-        state is reported instead (Started, or its end). Raise `SupervisorError` if there is no supervisor; then none
-        of them starts. If the supervisor dies meanwhile, ``poll`` resumes with a new one."""
+        """Start these jobs; reports follow for each. A key that was claimed before is not started again, unless it
+        waited: its current state is reported instead (Started, or its end). Raise `SupervisorError` if there is no
+        supervisor; then none of them starts. If the supervisor dies meanwhile, ``poll`` resumes with a new one."""
         new_activations = [activation for activation in activations if activation.key not in self._begun]
         known = [activation for activation in activations if activation.key in self._begun]
         self._ensure_connected()
         self._begun.update((activation.key, _OpenActivation(activation, False)) for activation in new_activations)
+        for activation in known:
+            if (begun := self._begun[activation.key]).activation is not None:
+                begun.activation = activation
         try:
             self._send([_start(activation, self.name(activation.key)) for activation in [*new_activations, *known]])
         except ReplacedError:

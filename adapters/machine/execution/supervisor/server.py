@@ -29,7 +29,7 @@ from .records import Record, line_of
 from .supervised_job import ticker
 from .supervised_jobs import SAMPLE_US, SupervisedJobs
 
-VERSION = 3
+VERSION = 4
 _REQUESTS = frozenset({"hello", "start", "signal", "acknowledge", "recover", "deadline"})
 
 _LINGER_US = 2_000_000  #: with no job and no client for this long, the supervisor exits: its records are on disk

@@ -52,6 +52,7 @@ class SupervisedJob:
         self.kill_signals: dict[str, int] = order["kill_signals"]
         self.attended: bool = order.get("attended", False)  # an older pool does not send this field
         self.deadline: int = order.get("deadline", 0)  # when it is killed, or killed again (0: never)
+        self.waits: bool = order.get("waits", False)  # whether its process must not start yet
         self.order = order if order["transfer"] else None  # kept for the job's next steps
         self.account = rights.ids_of_account(order.get("account"))  # the job's user, if not this process's user
         self.files = rights.ids_of_account(order.get("files"))  # the owner of the files that the job transfers
@@ -95,6 +96,11 @@ class SupervisedJob:
         self.retry_at = 0
         self.retry_us = FIRST_RETRY_US
         self.final: Generator[None, None, None] | None = None
+
+    @property
+    def has_no_process(self) -> bool:
+        """Return True if its input files have arrived, but its own process has not been started."""
+        return self.mover is None and not self.at
 
     @property
     def direction(self) -> str:

@@ -88,6 +88,10 @@ class SupervisedJobs:
         claimed."""
         key: str = order["key"]
         if known_job := self.known_state(key):
+            if (job := self.running.get(key)) and job.waits and not order.get("waits"):
+                job.waits = False
+                if job.has_no_process:
+                    self._ending[key] = job
             return {**known_job, "say": "started"} if known_job["say"] == "running" else known_job
         if 0 < order.get("deadline", 0) <= boot_ticker():
             return failed_record(key, StartError("executable", 0, _EXPIRED, machine=True))
@@ -118,12 +122,14 @@ class SupervisedJobs:
     def signal(self, key: str, how: str) -> None:
         """Signal a job; do nothing if it has ended."""
         job = self.running.get(key)
-        if job is None:
+        if job is None or job.is_over:
             return
         if how == "hard" or (how in ("hold", "remove") and job.ended):
             job.given_up = True
         job.removed = job.removed or how == "remove"
-        if job.mover is not None and how not in _PAUSES:
+        if (job.mover is not None or job.has_no_process) and how not in _PAUSES:
+            if job.has_no_process:
+                self._ending[key] = job
             self._end_transfer(job, how)
         elif how in job.kill_signals:
             self._terminate(job, job.kill_signals[how])
@@ -138,8 +144,14 @@ class SupervisedJobs:
                 job.deadline = deadline
 
     def release(self, keys: Iterable[str]) -> None:
-        """Release the records, claims and directories of these jobs, whose ends are durable elsewhere. Skip running
-        jobs."""
+        """Release the records, claims and directories of these jobs, whose ends are durable elsewhere. Skip jobs with
+        processes."""
+        for key in keys:
+            if (job := self.running.get(key)) is not None and job.has_no_process:
+                del self.running[key]
+                self._ending.pop(key, None)
+                if key not in self._unwritten:
+                    self._trees.remove_job(key)
         ended_keys = [key for key in keys if key not in self.running]
         for key in ended_keys:
             self._unwritten.pop(key, None)
@@ -281,9 +293,12 @@ class SupervisedJobs:
         if job.given_up or job.failure or (moved_direction and "ended" not in job.moves[-1]):
             self._end_after_transfer(job)
             return False
-        step = "run" if moved_direction else job.next_move
+        step = "run" if moved_direction or not job.at else job.next_move
         if not step or moved_direction == "output" or (moved_direction and job.terminating):
             return False
+        if step == "run" and job.waits:
+            del self._ending[job.key]
+            return True
         try:
             if step == "run":
                 self._launch(job, order_in_scratch(order, job.directory, resumed=bool(job.checkpoints)))
@@ -338,7 +353,7 @@ class SupervisedJobs:
         self._trees.refresh(closely=True)
         for job in self.running.values():
             self._receive_writes(job)
-            if job.ended or job.mover is not None:
+            if job.ended or job.mover is not None or job.has_no_process:
                 continue
             family = self._trees.live_processes(job.key)
             rss, image, user_us, system_us = job.usage(family)
