@@ -170,7 +170,7 @@ def _as_dict(url: str, result: ImportResult) -> dict[str, object]:
 
 def _print_result(url: str, result: ImportResult) -> None:
     from ...domain.imported.record_sources import KINDS
-    from ..condor_files.importing.time_zones import local_zone
+    from ..machine.local_time import local_zone
 
     print(f"{safe_url(url)}: {counted(result.events, 'event')} in {result.seconds:.1f} s")
     width = max((len(KINDS[kind].name) for kind in result.counts), default=0)

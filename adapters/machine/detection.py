@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -20,9 +21,11 @@ from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ...domain.state.records import Machine, Slot
+from ...domain.time_zones import ZONE, zone_of
 from .containers import runtime_attributes as runtimes
 from .execution.activation import SCRATCH_DIRECTORY
 from .host import CONDOR_VERSION, architecture, condor_platform, operating_system
+from .local_time import local_zone
 from .transfer_plugins import plugin_attributes
 
 # Describe this machine's processor as machine ads do, from what Linux reports.
@@ -103,8 +106,15 @@ def machine_equipment(configuration: Configuration, execute: Path, system: Ad) -
         volumes = {"": execute_volume(execute), **volumes}
     inventory = {name: _run_inventory(name, command) for name, command in inventory_commands(configuration).items()}
     swap = (memory + psutil.swap_memory().free) // 1024
-    system = {**system, **system_names(), **plugin_attributes(configuration), **runtimes(configuration)}
+    system = {**system, **system_names(), **_zone_ad(), **plugin_attributes(configuration), **runtimes(configuration)}
     return Equipment(resources["Cpus"], resources["Memory"], swap, volumes, system, inventory)
+
+
+def _zone_ad() -> Ad:
+    """Return the attribute with the name of this machine's time zone, if the zone database has the zone."""
+    name, now = local_zone(), datetime.now(UTC)
+    is_known = now.astimezone(zone_of(name)).utcoffset() == now.astimezone().utcoffset()
+    return {ZONE: quoted(name)} if is_known else {}
 
 
 _PATIENCE = 60  #: maximum number of seconds that an inventory command may take

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import time
 from calendar import timegm
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
+from ...domain.time_zones import zone_of
 from ...domain.units import DAY
 
+_LOCALTIME: Final = "/etc/localtime"
 _EPOCH: Final = datetime(1970, 1, 1)
 
 
@@ -43,6 +46,20 @@ class LocalTime(tzinfo):
 
 def _seconds_as_utc(local: datetime) -> int:
     return timegm(local.replace(tzinfo=None).timetuple())
+
+
+def local_zone() -> str:
+    """Return the name of this machine's zone, for ``zone_of``."""
+    for name in (os.environ.get("TZ", "").removeprefix(":"), os.path.realpath(_LOCALTIME).partition("zoneinfo/")[2]):
+        try:
+            if name:
+                zone_of(name)
+                return name
+        except ValueError:
+            continue
+    now = datetime.now().astimezone().utcoffset() or timedelta()
+    minutes = round(now.total_seconds() / 60)
+    return "UTC" if not minutes else f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
 def local_time() -> tzinfo:

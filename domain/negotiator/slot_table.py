@@ -30,6 +30,7 @@ from ..requests.autoclusters import Signature
 from ..state.caches import Caches, parse_cached
 from ..state.records import Slot
 from ..state.state import Manager
+from ..time_zones import machine_context
 
 Mask = npt.NDArray[np.bool_]
 RowNumbers = npt.NDArray[np.int64]
@@ -370,11 +371,13 @@ class SlotAdTable:
                 kinds = int(kinds[0])
             values: Any = 0 if type(kinds) is int and kinds == ABSENT else column.offsets + column.rates * seconds
             self.table.assign(column.name, kinds.copy() if isinstance(kinds, np.ndarray) else kinds, values)
-        local = seconds + context.utc_offset(seconds)
-        for key, value in zip(_CLOCKS, (local // 60 % 1440, (local // 86400 + 4) % 7), strict=True):
-            if key in self._requested:
-                # Not a single value for all slots, which plans would insert into conditions again every minute.
-                self.table.assign(self.ads.live[key], INTEGER, np.full(len(self.names), value, np.int64))
+        clocks = [key for key in _CLOCKS if key in self._requested]
+        offsets = [machine_context(slot.ad, context).utc_offset(seconds) for slot in self.slots] if clocks else []
+        local = seconds + np.array(offsets, np.int64)
+        for key in clocks:
+            # Not a single value for all slots, which plans would insert into conditions again every minute.
+            value = local // 60 % 1440 if key == "clockmin" else (local // 86400 + 4) % 7
+            self.table.assign(self.ads.live[key], INTEGER, value)
 
     def _estimate(self, reader: _Reader) -> None:
         """Rewrite the columns of drain costs, in every cycle, because they do not change linearly with the clock."""

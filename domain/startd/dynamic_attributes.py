@@ -18,6 +18,7 @@ from ..state.caches import Caches
 from ..state.job_ad import unquoted
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
+from ..time_zones import machine_context
 from ..units import DAY, SECOND
 from .drain_estimates import DrainEstimates
 from .load import slot_load
@@ -90,7 +91,7 @@ def reads_cpu_busy_time(names: frozenset[str] | None) -> bool:
 
 def _local_seconds(snapshot: SlotSnapshot) -> int:
     """Return the local time, in seconds since the epoch."""
-    return snapshot.seconds + snapshot.context.utc_offset(snapshot.seconds)
+    return snapshot.seconds + machine_context(snapshot.slot.ad, snapshot.context).utc_offset(snapshot.seconds)
 
 
 def _job_suspend_time(snapshot: SlotSnapshot) -> Any:
@@ -283,10 +284,11 @@ def moving_attributes(snapshot: SlotSnapshot) -> dict[str, Moving]:
             moving[name] = Moving(now, _EVER, reading // SECOND + 1)
         else:
             moving[name] = Moving(now - idle)
-    local_seconds = now + snapshot.context.utc_offset(now)
+    context = machine_context(slot.ad, snapshot.context)
+    local_seconds = now + context.utc_offset(now)
     midnight = now - local_seconds % DAY
     next_change = midnight + DAY
-    if snapshot.context.utc_offset(next_change) != snapshot.context.utc_offset(now):  # the offset changes that day
+    if context.utc_offset(next_change) != context.utc_offset(now):  # the offset changes that day
         next_change = now + _QUARTER_HOUR - now % _QUARTER_HOUR
     moving["clockmin"] = Moving(midnight, 60, next_change)
     moving["clockday"] = Moving(midnight - ((local_seconds // DAY + 4) % 7) * DAY, DAY, next_change)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from poolbook.domain.classad import Context
-from poolbook.domain.events import SlotTransitioned
+from poolbook.domain.events import JobActivated, SlotTransitioned
 from poolbook.domain.startd.dynamic_attributes import moving_attributes
 from poolbook.domain.startd.evaluation import PolicyEvaluation
+from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
+from poolbook.domain.time_zones import ZONE
+from poolbook.domain.units import SECOND
+from poolbook.replay.virtual_world import EPOCH
 
+from ..domain.pools import TestPool
 from ..together import together
 from .points import Point
 
@@ -66,3 +71,19 @@ def test_the_clock_follows_the_zone_until_the_reported_change(zone: str, noon: s
             wall = datetime.fromtimestamp(instant, local_zone)
             assert (instant - clock.origin) // 60 == wall.hour * 60 + wall.minute, wall
             assert (instant - day.origin) // DAY == wall.isoweekday() % 7, wall
+
+
+def test_clocks_show_the_local_time_of_the_slots_machine_wherever_they_are_read() -> None:
+    pool = TestPool()  # which is in UTC
+    for name, ad in (("plain", {}), ("madrid", {ZONE: '"Europe/Madrid"'}), ("tokyo", {ZONE: '"Asia/Tokyo"'})):
+        pool.machine(name, 2, 2048, **ad)  # type: ignore[arg-type]
+    for month, hours in ((0, {"plain": 8, "madrid": 9, "tokyo": 17}), (6, {"plain": 8, "madrid": 10, "tokyo": 17})):
+        now = EPOCH // SECOND + month * 30 * DAY
+        published = PublishedSlots(pool.state, Caches(), now * SECOND, Context(now=now))
+        ads = {slot.machine: published.ad(slot) for slot in pool.state.slots.values()}
+        assert {name: (ad.eval("ClockMin"), ad.eval("ClockDay")) for name, ad in ads.items()} == {
+            name: (hour * 60, datetime.fromtimestamp(now, UTC).isoweekday() % 7) for name, hour in hours.items()
+        }
+    pool.submit(Requirements="TARGET.ClockMin >= 17 * 60")
+    pool.advance(30)
+    assert [event.slot for event in pool.events() if isinstance(event, JobActivated)] == ["slot1_1@tokyo"]

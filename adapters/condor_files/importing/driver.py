@@ -20,8 +20,10 @@ from ....domain import events as e
 from ....domain.imported.record_sources import place_of
 from ....domain.ports.log import EventStore, LogError
 from ....domain.state_machines import HTCONDOR_25
+from ....domain.time_zones import zone_of
 from ....replay.forensics.imported_log import IMPORTED, is_imported
 from ...machine.host import VERSION
+from ...machine.local_time import local_zone
 from ...stores.codec import CODEC
 from ...stores.log_id import new_log_id
 from ..ads import AdsReader
@@ -43,7 +45,7 @@ from .content import (
 )
 from .folders import Candidate, FolderContents, family_of, folder_contents
 from .source_recognition import Changed, Continued, Copy, KnownSource, begins_as, head_digest, known_sources, recognize
-from .time_zones import SEARCHED_BYTES, ZoneSigns, local_zone, zone_of
+from .time_zones import SEARCHED_BYTES, ZoneSigns
 
 BATCH = 5_000  #: events per append; larger batches are hardly faster
 BATCH_BYTES = 8 << 20  #: maximum bytes read between two appends; a crash repeats them

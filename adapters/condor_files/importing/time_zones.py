@@ -8,17 +8,14 @@ minutes, this is evidence for that offset.
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import UTC, datetime, timedelta, tzinfo
+from datetime import UTC, datetime
 from itertools import islice, product
 from typing import Any, Final
-from zoneinfo import ZoneInfo
 
-_OFFSET = re.compile(r"(?:UTC)?[+-]\d\d:?\d\d", re.ASCII)
-_LOCALTIME = "/etc/localtime"
+from ....domain.time_zones import zone_of
 
 SEARCHED_BYTES: Final = 1 << 18  #: bytes at the start of each file that are searched for evidence of its zone
 _QUARTER: Final = 15 * 60  #: all zones' offsets are multiples of this, in seconds
@@ -39,32 +36,6 @@ _AD: Final = re.compile(rb"(?:^[A-Za-z_]\w* = [^\n]*\n)+", re.M)
 _JOB: Final = re.compile(rb"^ClusterId = (\d+)$[\s\S]*?^ProcId = (\d+)$", re.M)
 _SLOT: Final = re.compile(rb"^Name = \"(slot\w+)(?:@[^\n]*)?\"$", re.M)
 _EPOCH: Final = re.compile(rb"^\w+ = (1\d{9})$", re.M)
-
-
-def zone_of(name: str) -> tzinfo:
-    """Return the zone for a name like "Europe/Madrid", "UTC" or "+02:00". Raise ValueError for an unknown name."""
-    if name in ("UTC", "Z"):
-        return UTC
-    try:
-        if _OFFSET.fullmatch(name):
-            return datetime.strptime(name.removeprefix("UTC"), "%z").tzinfo or UTC
-        return ZoneInfo(name)
-    except (LookupError, ValueError, OSError):
-        raise ValueError(f"unknown time zone {name!r}: use a name like Europe/Madrid, UTC or +02:00") from None
-
-
-def local_zone() -> str:
-    """Return the name of this machine's zone, for ``zone_of``."""
-    for name in (os.environ.get("TZ", "").removeprefix(":"), os.path.realpath(_LOCALTIME).partition("zoneinfo/")[2]):
-        try:
-            if name:
-                zone_of(name)
-                return name
-        except ValueError:
-            continue
-    now = datetime.now().astimezone().utcoffset() or timedelta()
-    minutes = round(now.total_seconds() / 60)
-    return "UTC" if not minutes else f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02d}:{abs(minutes) % 60:02d}"
 
 
 Thing = tuple[bytes, ...]  #: a job, given as cluster and proc, or a slot
