@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import events as e
 from ..state.cluster import Cluster
-from ..state.job_ad import DEFERRAL_TIME, TERMINAL
+from ..state.job_ad import DEFERRAL_TIME, SET_ID, TERMINAL, set_of
 from ..state.proc_ads import Variants
 from ..state.records import NOOP, NOTIFICATION
 from ..state.state import AccessPoint, acts_as
@@ -24,6 +24,8 @@ def _fold_cluster_submitted(state: AccessPoint, event: e.ClusterSubmitted) -> No
         state.notifying.add(event.cluster)
     if not cluster.is_uniform(NOOP) or cluster.requested_value(0, NOOP):
         state.noop.add(event.cluster)
+    if SET_ID in event.ad:
+        state.job_sets.setdefault(set_of(event.ad, state.owner(cluster)), {})[event.cluster] = event.ad[SET_ID]
     state.record_cluster_change(cluster)
     _use_cluster_number(state, event)
     state.job_change_position = state.cycle_requested = state.position
@@ -47,6 +49,11 @@ def record_departure(state: AccessPoint, cluster: Cluster) -> None:
     state.notifying.discard(cluster.id)
     state.noop.discard(cluster.id)
     state.factories.pop(cluster.id, None)
+    if SET_ID in cluster.ad:
+        name = set_of(cluster.ad, state.owner(cluster))
+        del state.job_sets[name][cluster.id]
+        if not state.job_sets[name]:
+            del state.job_sets[name]
     for rejections in (state.rejections, *state.further_rejections.values()):
         rejections.pop(cluster.id, None)
 

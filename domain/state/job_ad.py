@@ -200,6 +200,14 @@ KEEPS_REASONS = frozenset(MOVED_REASONS)
 
 
 DEFERRAL_TIME = "DeferralTime"
+SET_NAME = "JobSetName"
+SET_ID = "JobSetId"
+
+
+def set_of(ad: Mapping[str, str], owner: str) -> tuple[str, str]:
+    """Return the owner and the lower-case name of a cluster's job set; the name is empty if it has none."""
+    names = (unquoted(text).lower() for name, text in ad.items() if name.lower() == SET_NAME.lower())
+    return owner, next(names, "")
 
 
 def _fold_activation(job: _Attributes, event: JobActivated) -> None:

@@ -180,6 +180,8 @@ class AccessPoint(Queue):
     deferred: dict[str, None] = field(default_factory=dict)
     """The keys of the activations whose processes have not reached their deferral time yet."""
     notifying: set[int] = field(default_factory=set)  #: the clusters with jobs whose users receive mail about them
+    job_sets: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
+    """The clusters in the queue of each job set, by owner and lower-case name, each with its JobSetId."""
     noop: set[int] = field(default_factory=set)  #: the clusters whose jobs may complete without running (noop_job)
     mails: dict[int, MailDue] = field(default_factory=dict)  #: the mails that still have to be sent, by position
     claim_requests: dict[str, ClaimRequested] = field(default_factory=dict)
