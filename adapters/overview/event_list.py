@@ -94,8 +94,8 @@ def _newest(queries: Queries, stream: StreamFilter | None, before: int) -> Itera
     if queries.imported:
         yield from _newest_imported(queries, stream, before)
     elif stream is not None:
-        events = [pair for pair in queries.log.read_stream(stream.stream) if not before or pair[0] < before]
-        yield from ((position, _row(position, event, stream.proc)) for position, event in reversed(events))
+        events = queries.log.read_back(stream.stream, before or None)
+        yield from ((position, _row(position, event, stream.proc)) for position, event in events)
     else:
         end, read = (before or queries.log.head.position + 1) - 1, 0
         while end > 0 and read < _MOST_READ:

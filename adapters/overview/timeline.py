@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC
-from itertools import takewhile
+from itertools import islice, takewhile
 from typing import TYPE_CHECKING, Final
 
 from attrs import define, field
@@ -116,19 +116,19 @@ def timeline(queries: Queries, name: str, until: int) -> Timeline:
     return Timeline(begin, max(end, begin + 1), [lane for lane in lanes if lane.ticks])
 
 
-def _members(queries: Queries, stream: StreamFilter, until: int, since: int = 0) -> Iterator[Member]:
-    """Return the members of a stream between two instants. The times of a pool's log never decrease, so only this part
-    of its stream is read."""
+def _members(queries: Queries, stream: StreamFilter, until: int, since: int = 0) -> list[Member]:
+    """Return the last members of a stream between two instants. The times of a pool's log never decrease, so only this
+    part of its stream is read."""
     if queries.imported:
-        return queries.entries(stream, since, until + 1)
-    after = queries.log.position_at(since - 1) if since else 0
-    events = takewhile(lambda pair: pair[1].at <= until, queries.log.read_stream(stream.stream, after))
-    return members_between(events, since, stream.proc, until + 1)
+        return [*deque(queries.entries(stream, since, until + 1), maxlen=_MOST_TICKS)]
+    newest_first = queries.log.read_back(stream.stream, queries.log.position_at(until) + 1)
+    events = takewhile(lambda pair: pair[1].at >= since, newest_first)
+    return [*islice(members_between(events, since, stream.proc), _MOST_TICKS)][::-1]
 
 
 def _lane(queries: Queries, name: str, subject: str, members: Iterable[Member], is_job: bool, until: int) -> Lane:
     builder, place = _LaneBuilder(name, subject, is_job), queries.places()
-    for member in deque(members, maxlen=_MOST_TICKS):
+    for member in members:
         builder.add(member, place(member.stimulus))
     return builder.lane(until)
 
@@ -136,7 +136,7 @@ def _lane(queries: Queries, name: str, subject: str, members: Iterable[Member], 
 def _job_lanes(queries: Queries, stream: StreamFilter, until: int) -> list[Lane]:
     """Return the lanes of a job: its status, its file transfers, and the slots of its last runs."""
     cluster, proc = int(stream.stream.partition("/")[2]), stream.proc or 0
-    members = list(_members(queries, stream, until))
+    members = _members(queries, stream, until)
     transfers = [member for member in members if "transfer" in member.what]
     own = [member for member in members if "transfer" not in member.what]
     runs = _imported_runs(queries, cluster, proc, until) if queries.imported else _runs(queries, cluster, proc)

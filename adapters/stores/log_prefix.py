@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
 from ...domain.events import Event
@@ -32,6 +32,12 @@ class LogPrefix:
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
         return takewhile(lambda pair: pair[0] <= self.head.position, self._log.read_stream(stream, after))
+
+    def read_back(
+        self, stream: str, before: int | None = None, kinds: Collection[type[Event]] = ()
+    ) -> Iterator[tuple[int, Event]]:
+        end = self.head.position + 1
+        return self._log.read_back(stream, end if before is None else min(before, end), kinds)
 
     def refresh(self) -> Head:
         return self.head

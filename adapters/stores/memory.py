@@ -65,11 +65,23 @@ class MemoryRecorder(LogRecorder):
         with self._lock:
             return [*self._rows_between(after, min(upto, after + limit, self._head.position))]
 
-    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
+    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int, version: int = -1) -> list[Row]:
         with self._lock:
             first, last, _ = self._streams.get(stream, (0, 0, 0))
             rows = self._rows_between(max(after, first - 1), min(upto, last))
             return [*islice((row for row in rows if row[1] == stream), limit)]
+
+    def read_back_rows(self, stream: str, upto: int, version: int, limit: int, topics: Collection[str]) -> list[Row]:
+        chosen: list[Row] = []
+        with self._lock:
+            first, last, _ = self._streams.get(stream, (1, 0, 0))
+            end = min(upto, last)
+            while end >= first and len(chosen) < limit:
+                rows = [*self._rows_between(max(end - _PACKED_ROWS, 0), end)]
+                of_stream = (row for row in reversed(rows) if row[1] == stream and row[2] < version)
+                chosen += (row for row in of_stream if not topics or row[3] in topics)
+                end -= len(rows)
+        return chosen[:limit]
 
     def _rows_between(self, after: int, upto: int) -> Iterator[Row]:
         """Yield the rows after position `after`, up to position `upto`."""

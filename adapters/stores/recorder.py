@@ -46,8 +46,14 @@ class LogRecorder(ABC):
         """Return the first `limit` events after position `after`, up to position `upto`."""
 
     @abstractmethod
-    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
-        """Return the first `limit` events of one stream after position `after`, up to position `upto`."""
+    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int, version: int = -1) -> list[Row]:
+        """Return the first `limit` events of one stream after position `after`, up to position `upto`. `version` is
+        that of the stream's event at `after`, or -1: with it, a store finds the next event at once."""
+
+    @abstractmethod
+    def read_back_rows(self, stream: str, upto: int, version: int, limit: int, topics: Collection[str]) -> list[Row]:
+        """Return the last `limit` events of one stream up to position `upto`, with versions below `version`, newest
+        first; with `topics`, only events with one of these topics."""
 
     @abstractmethod
     def last_versions(self, streams: Collection[str]) -> dict[str, int]:
@@ -111,9 +117,16 @@ class SqlRecorder(LogRecorder):
         where = "{position}>? AND {position}<=? ORDER BY {position} LIMIT ?"
         return self._select(f"SELECT {_ROW} FROM {{events}} WHERE {where}", after, upto, limit)
 
-    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int) -> list[Row]:
-        where = "originator_id=? AND {position}>? AND {position}<=? ORDER BY originator_version LIMIT ?"
-        return self._select(f"SELECT {_ROW} FROM {{by_stream}} WHERE {where}", stream, after, upto, limit)
+    def read_stream_rows(self, stream: str, after: int, upto: int, limit: int, version: int = -1) -> list[Row]:
+        where = "originator_id=? AND originator_version>? AND {position}>? AND {position}<=?"
+        statement = f"SELECT {_ROW} FROM {{by_stream}} WHERE {where} ORDER BY originator_version LIMIT ?"
+        return self._select(statement, stream, version, after, upto, limit)
+
+    def read_back_rows(self, stream: str, upto: int, version: int, limit: int, topics: Collection[str]) -> list[Row]:
+        of_topics = f" AND topic IN ({','.join('?' * len(topics))})" if topics else ""
+        where = f"originator_id=? AND originator_version<? AND {{position}}<=?{of_topics}"
+        statement = f"SELECT {_ROW} FROM {{by_stream}} WHERE {where} ORDER BY originator_version DESC LIMIT ?"
+        return self._select(statement, stream, version, upto, *topics, limit)
 
     def seal_at(self, position: int) -> tuple[int, str] | None:
         rows: list[tuple[int, str]] = self._select("SELECT epoch, digest FROM {appends} WHERE position=?", position)

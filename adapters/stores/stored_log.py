@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext
 from threading import Lock
 
 from ...domain.events import Event, WriterBegan
 from ...domain.ports.log import ID_LENGTH, Fenced, Head, LogDamaged, LogError, LogUnavailable
-from .codec import CODEC, Codec
+from .codec import CODEC, Codec, topics_of
 from .format import FORMAT
 from .head_witness import Mark, disagreement, read_mark
 from .log_id import chosen_id
@@ -26,6 +26,7 @@ from .seal import GENESIS, AppendBatch, Row, recomputed_seal, seal
 _STREAMS_KEPT = 100_000  # maximum number of streams whose version is cached: about 20 MB
 _CHUNK = 1024  # rows to fetch at once; fewer if they are large
 _CHUNK_BYTES = 1 << 21
+_LAST_VERSION = (1 << 63) - 1
 _STORED = (bytes, str)  # the types of stored events; an event of any other type is damaged
 _FAILOVER = 20.0  #: seconds to wait for a server that failed during a commit, or for its successor
 _RETRY = 0.2  #: seconds between two attempts to reach it
@@ -120,6 +121,15 @@ class StoredLog:
         """Yield the events of one stream after position `after` up to `head`, each with its position in the log."""
         return self._read_stream(stream, max(after, 0), self._head.position)
 
+    def read_back(
+        self, stream: str, before: int | None = None, kinds: Collection[type[Event]] = ()
+    ) -> Iterator[tuple[int, Event]]:
+        """Yield the events of one stream before position `before` and up to `head`, newest first, each with its
+        position in the log; with `kinds`, only events of these classes."""
+        upto = self._head.position if before is None else min(before - 1, self._head.position)
+        topics = sorted({topic for kind in kinds for topic in topics_of(kind)})
+        return self._read_back(stream, upto, topics)
+
     def position_at(self, at: int) -> int:
         # Without checking seals, because each check would read a complete append.
         def instant(position: int) -> int:
@@ -190,12 +200,21 @@ class StoredLog:
         raise LogDamaged(f"{self.name} has events without an append after position {start}; restore it from a backup")
 
     def _read_stream(self, stream: str, after: int, upto: int) -> Iterator[tuple[int, Event]]:
-        count = _CHUNK // 8
-        while rows := self._recorder.read_stream_rows(stream, after, upto, count):
+        count, version = _CHUNK // 8, -1
+        while rows := self._recorder.read_stream_rows(stream, after, upto, count, version):
             if rows[-1][0] <= after:
                 raise LogDamaged(f"{self.name}: the events of {stream} are out of order; restore it from a backup")
             yield from zip([row[0] for row in rows], self._codec.decode(rows, self.name), strict=True)
-            after = rows[-1][0]
+            after, version = rows[-1][0], rows[-1][2]
+            count = next_count(rows)
+
+    def _read_back(self, stream: str, upto: int, topics: Sequence[str]) -> Iterator[tuple[int, Event]]:
+        count, version = _CHUNK // 8, _LAST_VERSION
+        while rows := self._recorder.read_back_rows(stream, upto, version, count, topics):
+            if rows[0][0] > upto:
+                raise LogDamaged(f"{self.name}: the events of {stream} are out of order; restore it from a backup")
+            yield from zip([row[0] for row in rows], self._codec.decode(rows, self.name), strict=True)
+            upto, version = rows[-1][0] - 1, rows[-1][2]
             count = next_count(rows)
 
     def _refresh(self) -> Head:

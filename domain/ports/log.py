@@ -9,7 +9,7 @@ are durable; a failed append has no effect.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, Self
 
 from ..errors import PoolbookError
@@ -158,6 +158,15 @@ class EventStore(Protocol):
 
     def read_stream(self, stream: str, after: int = 0) -> Iterator[tuple[int, Event]]:
         """Yield the events of one stream after position ``after``, in order, each with its position in the log."""
+
+    def read_back(
+        self, stream: str, before: int | None = None, kinds: Collection[type[Event]] = ()
+    ) -> Iterator[tuple[int, Event]]:
+        """Yield the events of one stream before position ``before``, newest first, each with its position in the log.
+
+        :param before: None: all events of the stream
+        :param kinds: only events of these classes; empty: all
+        """
 
     def raise_epoch(self, writer: str, at: int, stimulus: str) -> int:
         """Become the writer: append a ``WriterBegan`` with the next epoch, so that earlier writers' appends fail."""

@@ -6,8 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, tzinfo
 from functools import cache
-from itertools import islice
-from typing import Any
 
 from attrs import define, evolve, field, frozen
 
@@ -174,13 +172,6 @@ class StimulusContext:
         elif isinstance(event, e.EvaluationRecorded):
             self.evidence.setdefault(event.stimulus, []).append(event)
             self.noted[position] = event
-
-    def forget_old(self, count: int) -> None:
-        """Keep only the last requests and evaluations, at least ``count`` of each."""
-        tables: tuple[dict[Any, Any], ...] = (self.requests, self.evidence, self.noted)
-        for table in tables:
-            for name in list(islice(table, count)) if len(table) > 2 * count else ():
-                del table[name]
 
     def decision_facts(
         self, event: e.SlotTransitioned | e.JobsTransitioned | e.JobSignalled | e.JobExited | e.JobActivated

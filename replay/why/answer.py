@@ -31,8 +31,7 @@ def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -
     if kind == "slot":
         if is_imported(log):
             return why_imported_slot(log, stream_name, at, zone)
-        # slot_events leaves out events that only an earlier instant needs.
-        return why_slot(log.read() if at is not None else slot_events(log, stream_name), stream_name, at, zone)
+        return why_slot(slot_events(log, stream_name, at), stream_name, at, zone)
     raise ValueError(f"{name} is not a job, cluster or slot: `poolbook log {name}` prints its events; {_ASKED}")
 
 

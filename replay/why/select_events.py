@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from heapq import merge
-from itertools import takewhile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import count, groupby, islice, takewhile
 
 from ...domain import events as e
 from ...domain.names import JobId
 from ...domain.ports.log import EventStore
 from ...domain.state_machines import LEFT
 from ..narration.formatting import EVER
-from .slot import concerns_slot
+from .slot import SLOT_KINDS, concerns_slot, is_defect, may_explain
 
 _OF_ADS = (e.ClusterSubmitted, e.JobsEdited)
 _SHARED = ("pool", "negotiator", "requests", "evidence", "defrag", "daemons")
@@ -57,23 +56,135 @@ def _life_of(events: Mapping[int, e.Event], proc: int | None) -> tuple[int, int]
     return min(events), next(ends, EVER)
 
 
-def slot_events(log: EventStore, slot: str) -> Iterator[e.LoggedEvent]:
-    """Yield the events that ``why_slot`` needs for a slot's current state, in order: the slot's stream, and all that
-    concern it since the cycle before its last claim."""
-    begin = _before_last_claim(log.read_stream(f"slot/{slot}"))
-    earlier = merge(log.read_stream(f"slot/{slot}"), log.read_stream("negotiator"))
-    yield from takewhile(lambda pair: pair[0] <= begin, earlier)
-    yield from (pair for pair in log.read(begin) if concerns_slot(pair[1], slot))
+_MOST_READ = 5_000  #: events of a slot since its last claim that are read one by one, the last ones
+_NARRATED, _EXPLAINING, _FIRST = 600, 200, 24
+"""Of the events of a long claim, ``why_slot`` needs the last ones, before them the last ones that may explain the
+slot's state, and the first ones."""
+_APART = 500  #: events between the first and the last event of a decision about a slot, at most
+_ANSWER = 10_000  #: events between an event and the answer to the request that caused it, at most
+_MOST_MATCHES = 50_000  #: matches and rejections of cycles that are read
+_ROUTINE = (e.SlotTransitioned, e.SlotAdChanged, e.ClaimActivated, e.ClaimDeactivated)
+_RARE = [kind for kind in SLOT_KINDS if issubclass(kind, e.SlotEvent) and kind not in _ROUTINE]
+_OF_MACHINE = [kind for kind in SLOT_KINDS if issubclass(kind, e.MachineEvent)]
 
 
-def _before_last_claim(slot_stream: Iterable[e.LoggedEvent]) -> int:
-    """Return the position just before the slot was last free ahead of its last claim, or 0 if it was never claimed."""
-    free = begin = 0
-    for position, event in slot_stream:
-        if isinstance(event, e.ClaimMade):
-            begin = free
-        elif isinstance(event, e.SlotCreated) or (
-            isinstance(event, e.SlotTransitioned) and event.target == "Unclaimed/Idle"
-        ):
-            free = max(0, position - 1)
-    return begin
+def slot_events(log: EventStore, slot: str, at: int | None = None) -> list[e.LoggedEvent]:
+    """Return the events that ``why_slot`` needs for a slot's state at an instant (None: at the log's end), in order.
+
+    Only a few events are read, however long the log is: of the streams of the slot, its machine and the negotiator,
+    from when the slot was last free ahead of its last claim, and of the decisions with these events.
+    """
+    end = log.head.position if at is None else log.position_at(at)
+    own = _since_last_claim(log, slot, end)
+    if not own:
+        return []
+    begin = own[-1][0] - 1
+    context = _creation(log, slot, begin + 1) if not isinstance(own[-1][1], e.SlotCreated) else []
+    created = next((event for _, event in (*own, *context) if isinstance(event, e.SlotCreated)), None)
+    machine = slot.partition("@")[2] if created is None else created.machine
+    of_machine = takewhile(lambda pair: pair[0] > begin, log.read_back(f"machine/{machine}", end + 1, _OF_MACHINE))
+    narrated = [*_narrated(log, slot, own, end), *islice(of_machine, _NARRATED)]
+    events = dict([*context, *narrated, *_cycles(log, slot, begin, end)])
+    events.update(islice(log.read_back("defrag", end + 1, [e.DefragPolled]), 1))
+    if created is not None and created.kind == "partitionable":
+        events.update(_parts(log, slot, end))
+    if _is_of_access_point(log):  # other roles decide about its slots, so its own decisions need not change them
+        events.update(pair for pair in log.read(begin, end - begin) if concerns_slot(pair[1], slot))
+    else:
+        evidence = {getattr(event, "evidence", 0) for _, event in narrated} - {0}
+        positions = evidence.union(position for position, _ in narrated)
+        events.update(pair for pair in decisions(log, positions, end) if concerns_slot(pair[1], slot))
+    reserved = [event.stream for event in events.values() if isinstance(event, e.ClaimsReserved)]
+    for stream in reserved:
+        events.update(takewhile(lambda pair: pair[0] > begin, log.read_back(stream, end + 1, [e.ReservationEnded])))
+    return sorted(events.items())
+
+
+def _since_last_claim(log: EventStore, slot: str, end: int) -> list[e.LoggedEvent]:
+    """Return a slot's own events since its creation or, if it was claimed since, since it was last free before. The
+    newest is the first. Of a long claim, the earlier events are those that are not routine."""
+    stream, events = f"slot/{slot}", list[e.LoggedEvent]()
+    is_claimed = False
+    kinds: Sequence[type[e.Event]] = ()
+    while True:
+        before = events[-1][0] if events else end + 1
+        for position, event in log.read_back(stream, before, kinds):
+            events.append((position, event))
+            is_free = isinstance(event, e.SlotTransitioned) and event.target == "Unclaimed/Idle"
+            if isinstance(event, e.SlotCreated) or (is_claimed and is_free):
+                return events
+            if isinstance(event, e.ClaimMade) and not is_claimed:
+                is_claimed = True
+                break
+            if len(events) == _MOST_READ and not is_claimed:
+                break
+        else:
+            return events
+        kinds = () if is_claimed else _RARE
+
+
+def _creation(log: EventStore, slot: str, before: int) -> list[e.LoggedEvent]:
+    """Return the creation of a slot before a position, with the later changes of its ad that still matter."""
+    events: list[e.LoggedEvent] = []
+    for position, event in log.read_back(f"slot/{slot}", before, [e.SlotCreated, e.SlotAdChanged]):
+        if not events or isinstance(event, e.SlotCreated) or is_defect(event):
+            events.append((position, event))
+        if isinstance(event, e.SlotCreated):
+            break
+    return events
+
+
+def _narrated(log: EventStore, slot: str, own: list[e.LoggedEvent], end: int) -> list[e.LoggedEvent]:
+    """Return those of a slot's own events (the newest is the first) that an answer may mention."""
+    last, earlier = own[:_NARRATED], own[_NARRATED:]
+    explaining = (pair for pair in earlier if not isinstance(pair[1], _ROUTINE) or may_explain(pair[1]))
+    begin = own[-1][0] - 1
+    first = takewhile(lambda pair: pair[0] <= end, log.read_stream(f"slot/{slot}", begin))
+    return [*last, *islice(explaining, _EXPLAINING), *islice(first, _FIRST), *own[-1:]]
+
+
+def _cycles(log: EventStore, slot: str, begin: int, end: int) -> Iterator[e.LoggedEvent]:
+    """Yield the cycles that matched a slot, or took its resources, since the one before the position `begin`."""
+    read = 0
+    for position, event in log.read_back("negotiator", end + 1, [e.CycleHeld]):
+        assert isinstance(event, e.CycleHeld)
+        if any(match.slot == slot or slot in match.preempts for match in event.matches):
+            yield position, event
+        read += len(event.matches) + len(event.unmatched) + 10
+        if position <= begin or read > _MOST_MATCHES:
+            return
+
+
+def _parts(log: EventStore, slot: str, end: int) -> Iterator[e.LoggedEvent]:
+    """Yield the creations of the existing dynamic slots of a partitionable slot, whose numbers have no gaps."""
+    name, _, machine = slot.partition("@")
+    for number in count(1):
+        last = next(log.read_back(f"slot/{name}_{number}@{machine}", end + 1, [e.SlotCreated, e.SlotDestroyed]), None)
+        if last is None:
+            return
+        if isinstance(last[1], e.SlotCreated):
+            yield last
+
+
+def _is_of_access_point(log: EventStore) -> bool:
+    founded = next((event for _, event in log.read_stream("pool") if isinstance(event, e.PoolFounded)), None)
+    return founded is not None and founded.roles == ("access-point",)
+
+
+def decisions(log: EventStore, positions: Iterable[int], end: int) -> Iterator[e.LoggedEvent]:
+    """Yield the events, up to position `end`, of the decisions that made the events at some positions."""
+    wanted = frozenset(positions)
+    spans: list[tuple[int, int]] = []
+    for position in sorted(wanted):
+        if spans and position <= spans[-1][1] + 2 * _APART:
+            spans[-1] = spans[-1][0], position
+        else:
+            spans.append((position, position))
+    for first, last in spans:
+        begin = max(0, first - 1 - _APART)
+        for _, group in groupby(log.read(begin, min(end, last + _ANSWER) - begin), lambda pair: pair[1].stimulus):
+            decision = list(group)
+            if not wanted.isdisjoint(position for position, _ in decision):
+                yield from decision
+            if decision[-1][0] >= last:
+                break

@@ -8,7 +8,7 @@ later slots with the same names are different slots.
 from __future__ import annotations
 
 import re
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, tzinfo
 from itertools import groupby
@@ -25,7 +25,7 @@ from ..forensics.imported_log import PlaceNames, host_of
 from ..listing.event_lines import client_end, ending, transition
 from ..narration import defrag_words
 from ..narration.formatting import counted, instant, interval, shorten_text
-from ..narration.sentence_tables import CLAIM_FLAGS, EXPLAINS, REPORTS, row_code, step_name
+from ..narration.sentence_tables import CLAIM_FLAGS, EXPLAINS, REPORTS, UNDOES, row_code
 from ..narration.sentences import (
     Explanation,
     Sentence,
@@ -45,7 +45,6 @@ from .unknown_thing import unknown_slot
 MOST, MOST_IMPORTED, BEGINNING = 500, 60, 6
 """The maximum number of sentences in the life of a slot and of an imported slot, and how many of them are from its
 beginning."""
-_AHEAD = 10_000  #: events between an event and the answer to the request that caused it, at most
 REPORTED = "reported"  #: the cause of imported events
 _RELEASED = "RELEASE_CLAIM"  #: a startd's reason if the access point released the claim
 _ORPHANED = "orphaned"  #: the fact of a startd that ended because its master had died
@@ -59,15 +58,10 @@ def why_slot(events: Iterable[e.LoggedEvent], name: str, at: int | None = None, 
     :param events: the log's events, or the events that ``slot_events`` selects
     :raises UnknownThingError: the log has no such slot
     """
-    life = SlotLife(name, zone)
-    waiting: deque[e.LoggedEvent] = deque()
-    for position, event in events_until(events, at):
+    life, past = SlotLife(name, zone), list(events_until(events, at))
+    for position, event in past:
         life.context.add_event(position, event)
-        waiting.append((position, event))
-        if len(waiting) > _AHEAD:
-            life.fold_event(*waiting.popleft())
-            life.context.forget_old(_AHEAD)
-    for position, event in waiting:
+    for position, event in past:
         life.fold_event(position, event)
     if life.since is None:
         moment = "" if at is None else f" at {instant(at, zone)}"
@@ -110,14 +104,13 @@ def concerns_slot(event: e.Event, name: str) -> bool:
 
 class SlotLife:
     """A slot's state and history up to an event: ``steps`` has a sentence for each step since the last claim, by the
-    step's number. Of a long history it has the first steps, the last ones, and those between that may explain the
-    state, so the memory does not depend on the length of the log."""
+    step's number."""
 
     def __init__(self, name: str, zone: tzinfo, places: PlaceNames | None = None) -> None:
         self.name, self.zone, self.places = name, zone, places
         self.context = StimulusContext()
         self.steps: dict[int, Sentence] = {}
-        self.first = self.count = 0  #: the numbers of the first and of the next step
+        self.count = 0  #: the number of the next step
         self.since: Sentence | None = None  #: the last step
         self.pair = self.kind = ""
         self.holder = self.job = ""
@@ -159,21 +152,11 @@ class SlotLife:
         sentence = Sentence(event.at, position, code, fact_texts, event.cause, event.stimulus, places)
         self.steps[self.count] = sentence
         self.count += 1
-        if len(self.steps) > 3 * MOST:
-            self._forget_middle()
         return sentence
-
-    def _forget_middle(self) -> None:
-        """Forget most steps that are neither among the first nor among the last."""
-        numbers = list(self.steps)
-        explaining = {step_name(self.steps[number].code): number for number in numbers[BEGINNING:-MOST]}
-        kept = {*numbers[:BEGINNING], *range(self.begin, self.begin + BEGINNING), *numbers[-MOST:]}
-        kept |= {number for name, number in explaining.items() if name in EXPLAINS}
-        self.steps = {number: step for number, step in self.steps.items() if number in kept}
 
     def _begin_history(self, first: int) -> None:
         """Let the history begin with the step of this number."""
-        self.first = self.begin = first
+        self.begin = first
         self.steps = {number: step for number, step in self.steps.items() if number >= first}
 
     def cause_text(self, event: e.Event) -> str:
@@ -429,8 +412,7 @@ class SlotLife:
             most, sentences = MOST_IMPORTED, sorted(sentences, key=lambda sentence: sentence.at // SECOND)
         if len(sentences) <= most:
             return list(sentences)
-        omitted = self.count - self.first - len(self.steps) + len(sentences) - most
-        omission = sentences[BEGINNING - most].restate("omitted", {"count": f"{omitted:,}", "slot": self.name})
+        omission = sentences[BEGINNING - most].restate("omitted", {"slot": self.name})
         return [*sentences[:BEGINNING], omission, *sentences[BEGINNING - most :]]
 
     def _poll_sentences(self, position: int, poll: e.DefragPolled) -> list[Sentence]:
@@ -461,6 +443,19 @@ def _in_causal_order(events: list[e.LoggedEvent]) -> Iterator[e.LoggedEvent]:
 
 
 _OFFLINE_REASON = re.compile("Offline.*Reason")
+_EXPLAINING_ROWS = frozenset(name.partition(" ")[0] for name in EXPLAINS | UNDOES.keys())
+
+
+def may_explain(event: e.Event) -> bool:
+    """Return True for an event of a slot that may explain a later state, or undoes such an explanation."""
+    return is_defect(event) or (isinstance(event, e.SlotTransitioned) and event.row in _EXPLAINING_ROWS)
+
+
+def is_defect(event: e.Event) -> bool:
+    """Return True if an event reports devices of a slot that cannot be used."""
+    return isinstance(event, e.SlotAdChanged) and any(map(_OFFLINE_REASON.fullmatch, event.changes))
+
+
 _ADVICE = {
     "Owner/Idle": "see_owner",
     "Unclaimed/Idle": "see_waiting",
@@ -505,3 +500,4 @@ _READERS: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_o
     e.BackfillSignalled: _with_cause("client_killed"),
     e.BackfillLeaving: _with_cause("leaves_for", "destination"),
 }
+SLOT_KINDS = frozenset(_READERS)  #: the kinds of events that add to a slot's life

@@ -11,6 +11,7 @@ from ...domain import events as e
 from ...domain.ports.log import EventStore
 from ...domain.state.peers import MANAGER
 from ..narration.sentences import Explanation, Sentence
+from .select_events import decisions
 
 _SENT_AS: Final[dict[type[e.Event], type[e.Event]]] = {
     **dict.fromkeys((e.SlotCreated, e.ClaimMade), e.ClaimGranted),
@@ -38,20 +39,17 @@ def cite_sources(log: EventStore, answer: Explanation, others: Mapping[str, Even
 
     :param others: logs of other roles of the pool, by name
     """
-    own_name, reads = "", dict[str, _Read]()
-    last_entries: dict[str, tuple[str, int]] = {}
-    cited = {sentence.stimulus for sentence in (*answer.lines, *answer.life)}
-    for position, event in log.read():
-        if isinstance(event, e.PoolFounded):
-            if len(event.roles) != 1:
-                return answer
-            own_name = event.roles[0] if event.roles[0] == MANAGER else f"{event.roles[0]}/{event.name}"
-        elif isinstance(event, e.Followed):
-            known_log, version = last_entries.get(event.peer, ("", 0))
-            first = version + 1 if known_log == event.log else 1
-            if event.stimulus in cited:
-                reads[event.stimulus] = _Read(position, event.peer, event.log, first, event.version)
-            last_entries[event.peer] = event.log, event.version
+    founded = next((event for _, event in log.read_stream("pool") if isinstance(event, e.PoolFounded)), None)
+    if founded is None or len(founded.roles) != 1:
+        return answer
+    own_name = founded.roles[0] if founded.roles[0] == MANAGER else f"{founded.roles[0]}/{founded.name}"
+    reads: dict[str, _Read] = {}
+    sentences = {sentence.position: sentence.stimulus for sentence in (*answer.lines, *answer.life)}
+    for position, event in decisions(log, sentences, log.head.position):
+        if isinstance(event, e.Followed) and event.stimulus in sentences.values():
+            before = next((other for _, other in log.read_back(event.stream, position, [e.Followed])), None)
+            first = before.version + 1 if isinstance(before, e.Followed) and before.log == event.log else 1
+            reads[event.stimulus] = _Read(position, event.peer, event.log, first, event.version)
     logs = {other.id: (name, other) for name, other in others.items()}
 
     def cite(sentence: Sentence) -> Sentence:

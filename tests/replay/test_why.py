@@ -4,6 +4,7 @@ at any instant."""
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator
 from datetime import timedelta, timezone
 
 import pytest
@@ -12,12 +13,15 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.bench.long_log import write_long_log
 
+from poolbook.adapters.stores.log_prefix import LogPrefix
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.events import Event, SlotCreated, SlotTransitioned
+from poolbook.domain.events import Event, LoggedEvent, SlotCreated, SlotTransitioned
+from poolbook.domain.ports.log import EventStore
 from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
 from poolbook.replay.narration.sentences import MOST_LINES, UnknownThingError, dated_line
 from poolbook.replay.virtual_world import EPOCH
+from poolbook.replay.why import select_events as select_events_module
 from poolbook.replay.why import slot as slot_module
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.job import why_job
@@ -192,8 +196,47 @@ def test_the_history_of_a_long_claim_keeps_its_first_and_last_steps(monkeypatch:
     assert answer.lines == complete.lines
     first, omission, last = answer.life[: slot_module.BEGINNING], answer.life[6], answer.life[7:]
     assert (*first, *last) == (*complete.life[:6], *complete.life[-len(last) :])
-    assert omission.text.startswith(f"{len(complete.life) - 500:,} sentences are omitted here")
+    assert omission.text == "The sentences between are omitted here; `poolbook log slot3@h` shows all events."
     assert len(complete.life) > 1_500
+
+
+class _CountedLog(LogPrefix):
+    """A log that counts the events that are read from it."""
+
+    def __init__(self, log: EventStore) -> None:
+        super().__init__(log, log.head.position)
+        self.count = 0
+
+    def _counted(self, events: Iterator[LoggedEvent]) -> Iterator[LoggedEvent]:
+        for pair in events:
+            self.count += 1
+            yield pair
+
+    def read(self, after: int = 0, limit: int | None = None, size: int | None = None) -> Iterator[LoggedEvent]:
+        return self._counted(super().read(after, limit, size))
+
+    def read_stream(self, stream: str, after: int = 0) -> Iterator[LoggedEvent]:
+        return self._counted(super().read_stream(stream, after))
+
+    def read_back(
+        self, stream: str, before: int | None = None, kinds: Collection[type[Event]] = ()
+    ) -> Iterator[LoggedEvent]:
+        return self._counted(super().read_back(stream, before, kinds))
+
+
+def test_a_slot_is_explained_from_as_many_events_of_a_long_log_as_of_a_short_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(select_events_module, "_MOST_READ", 200)
+    monkeypatch.setattr(select_events_module, "_NARRATED", 20)
+    counts = []
+    for jobs in (2_000, 8_000):
+        log = open_log("memory:", create=True)
+        write_long_log(log, jobs)
+        counted_log = _CountedLog(log)
+        assert why(counted_log, "slot3@h").lines == why_slot(log.read(), "slot3@h").lines
+        counts.append(counted_log.count)
+    assert counts[0] == counts[1] < 3_000
 
 
 def test_a_long_history_keeps_an_old_step_that_explains_the_state() -> None:

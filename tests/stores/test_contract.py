@@ -14,7 +14,7 @@ from eventsourcing.persistence import IntegrityError, StoredEvent
 from poolbook.adapters.stores.codec import CODEC
 from poolbook.adapters.stores.persistence import StoreRecorder
 from poolbook.adapters.stores.stored_log import StoredLog
-from poolbook.domain.events import Event, MachineLeft, WriterBegan
+from poolbook.domain.events import DrainBegan, Event, MachineLeft, SlotDestroyed, WriterBegan
 from poolbook.domain.ports.log import Fenced, Head, LogError, LogUnavailable
 
 from .places import DURABLE, Place
@@ -132,6 +132,17 @@ def test_a_stream_is_read_alone(place: Place) -> None:
     assert list(log.read_stream("slot/slot1@host", after=2000)) == [pair for pair in of_one if pair[0] > 2000]
     assert list(log.read_stream("slot/slot1@host", after=3000)) == []
     assert list(log.read_stream("slot/slot")) == []
+    assert list(log.read_back("slot/slot1@host")) == of_one[::-1]
+    assert list(log.read_back("slot/slot1@host", before=2000)) == [pair for pair in of_one if pair[0] < 2000][::-1]
+    assert list(log.read_back("slot/slot1@host", before=1)) == list(log.read_back("slot/slot")) == []
+
+
+def test_events_of_some_kinds_are_read_from_a_stream(place: Place) -> None:
+    log = place.open()
+    destroyed = SlotDestroyed(AT, "reconfigured", "s", "slot1@host")
+    log.append([changed(1), destroyed, *[changed(number) for number in range(3000)], destroyed, changed(2)])
+    assert list(log.read_back("slot/slot1@host", kinds=[SlotDestroyed])) == [(3003, destroyed), (2, destroyed)]
+    assert list(log.read_back("slot/slot1@host", before=3003, kinds=[SlotDestroyed, DrainBegan])) == [(2, destroyed)]
 
 
 def test_a_reader_sees_the_log_up_to_the_head_that_it_knows(place: Place) -> None:

@@ -76,6 +76,10 @@ class Model(RuleBasedStateMachine):
             stream = seen[number][1].stream
             expected = [pair for pair in seen[after:] if pair[1].stream == stream]
             assert list(self.logs[handle].read_stream(stream, after)) == expected
+            before = [pair for pair in seen[: max(after - 1, 0)] if pair[1].stream == stream]
+            assert list(self.logs[handle].read_back(stream, after)) == before[::-1]
+            same_kind = [pair for pair in before if type(pair[1]) is type(seen[number][1])]
+            assert list(self.logs[handle].read_back(stream, after, [type(seen[number][1])])) == same_kind[::-1]
 
     @invariant()
     def the_head_is_what_the_handle_has_seen(self) -> None:
