@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from ...replay.audit_result import Audit
     from ...replay.listing.members import Member, StreamFilter
     from ...replay.narration.sentences import Explanation
+    from ...replay.runs.epochs import Builders
     from ...replay.runs.of_log import Runs
     from ...replay.usage.preemptions import Preemption
     from ...replay.why.job import RejectionAnalysis
@@ -291,16 +292,28 @@ class Queries:
     def epochs(self, clusters: Collection[int] = (), forwards: bool = False) -> Iterator[ClassAd]:
         """Yield the ads of the runs that have ended, for all jobs or for some clusters. The latest is the first or,
         with `forwards`, the last. Raise `NotRecorded` for an import."""
+        from ...replay.runs.epochs import EPOCHS
+
+        return self._run_ads(EPOCHS, clusters, forwards)
+
+    def transfers(self, forwards: bool = False) -> Iterator[ClassAd]:
+        """Yield the ads of the file transfers that have ended, in the same order as `epochs`. Raise `NotRecorded` for
+        an import."""
+        from ...replay.runs.epochs import TRANSFERS
+
+        return self._run_ads(TRANSFERS, (), forwards)
+
+    def _run_ads(self, builders: Builders, clusters: Collection[int], forwards: bool) -> Iterator[ClassAd]:
         from ...domain.state.caches import ad_from_attributes
-        from ...replay.runs.epochs import epochs
+        from ...replay.runs.epochs import ads_of_clusters, ads_with_positions, latest_ads
 
         self._check_runs_are_recorded()
         if clusters:
-            ads = epochs(event for cluster in sorted(clusters) for event in self.log.read_stream(f"cluster/{cluster}"))
-            ads = iter(sorted(ads, key=lambda ad: int(ad["EpochWriteDate"])))
+            of_clusters = ads_of_clusters(self.log, clusters, builders)
+            ads = iter(of_clusters if forwards else of_clusters[::-1])
         else:
-            ads = epochs(self.log.read())
-        return map(ad_from_attributes, ads if forwards else reversed(list(ads)))
+            ads = ads_with_positions(self.log.read(), builders) if forwards else latest_ads(self.log, builders)
+        return (ad_from_attributes(ad) for _, ad in ads)
 
     def startd_history(self, forwards: bool = False) -> Iterator[ClassAd]:
         """Yield the ads of the runs that have ended, as the startds write them to their histories, in the same order as

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _MOST_EVENTS: Final = 10_000
 _MOST_RECORDS: Final = 10_000
+_TYPE: Final = "(INPUT|OUTPUT|CHECKPOINT|input|output|checkpoint)"
 _TIME: Final = "a date and time (2027-01-15T08:00Z), or how long ago (10 min)"
 
 
@@ -116,6 +117,13 @@ class ArchiveQuery(AtTime, frozen=True, kw_only=True):
     before_proc: Annotated[int, Meta(ge=0, le=2**31, description="the process of before_cluster")] = 0
 
 
+class TransfersQuery(ArchiveQuery, frozen=True, kw_only=True):
+    transfer_types: Annotated[
+        str,
+        Meta(pattern=rf"^({_TYPE}(,{_TYPE})*)?$", description="INPUT, OUTPUT or CHECKPOINT, or several; empty: all"),
+    ] = ""
+
+
 class Archive(Struct, frozen=True):
     """Ads of jobs or runs. ``ads`` is the same list as ``records``, under the name that HTCondor's service sends."""
 
@@ -187,6 +195,14 @@ def list_epochs(call: Call, query: ArchiveQuery) -> Archive:
     return _archive(call, query, call.queries.epochs(forwards=not query.backwards))
 
 
+def list_transfers(call: Call, query: TransfersQuery) -> Archive:
+    """Return the ads of file transfers that have ended: one for each protocol of a run's input, output or checkpoint
+    transfer."""
+    types = {name for name in query.transfer_types.upper().split(",") if name}
+    ads = call.queries.transfers(forwards=not query.backwards)
+    return _archive(call, query, (ad for ad in ads if not types or ad.eval("TransferClass") in types))
+
+
 def _archive(call: Call, query: ArchiveQuery, ads: Iterator[ClassAd]) -> Archive:
     names, context = names_of(query.projection), context_of(call)
     condition, stops = condition_of(query.constraint, context), condition_of(_stop(query.since), context)
@@ -215,5 +231,6 @@ ENDPOINTS: Final = (
     Endpoint("GET", "/log", get_log),
     Endpoint("GET", "/jobs/archive", list_archive),
     Endpoint("GET", "/jobs/epochs", list_epochs),
+    Endpoint("GET", "/jobs/transfers", list_transfers),
     Endpoint("GET", "/jobs/{id}/match-analysis", match_analysis, is_live=True),
 )

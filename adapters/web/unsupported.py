@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
-from .endpoints import READ, WRITE, Endpoint, NoParameters
+from .endpoints import WRITE, Endpoint, NoParameters
 from .job_actions import Job
 from .pool_access import Call
 
@@ -24,7 +24,6 @@ class _Handle(Struct, frozen=True):
 _NO_CREDENTIALS: Final = "the pool stores no credentials (condor_store_cred); name files or use jobs' own means"
 _REASONS: Final = (
     ("GET", "/jobs/{id}/ssh", Job, WRITE, "a shell is not available over HTTP; run `condor_ssh_to_job` on the machine"),
-    ("GET", "/jobs/transfers", NoParameters, READ, "the pool keeps no transfer history; GET /jobs/epochs counts files"),
     ("POST", "/collector/advertise", NoParameters, WRITE, "the pool's ads are views of its log; it stores no others"),
     *(
         (method, path, parameters, WRITE, _NO_CREDENTIALS)

@@ -8,15 +8,19 @@ job_ad_instance_recording.cpp.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import chain, takewhile
+from operator import itemgetter
 from typing import Any, Final
 
 from attrs import define, field
 
 from ...domain import events as e
+from ...domain.ports.log import EventStore
 from ...domain.state.job_ad import STATUS_NUMBERS, Changes, ad_at_exit, fold_job, parse_int, quoted, seconds
 from ...domain.state.job_procs import job_procs
 from ...domain.state.proc_ads import Variants
 from ...domain.state_machines import LEFT
+from ..narration.formatting import EVER
 
 _KEPT = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
 """The attributes changed at the exit that the shadow sets in its copy of the ad before it writes the epoch ad."""
@@ -24,6 +28,7 @@ _LATER = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "RemoveReason")
 """The attributes of an ending job that only the queue's ad has; the shadow's copy lacks them."""
 _CONTEXT = ("QDate", "Owner", "ProjectName", "NumShadowStarts", "RemoteHost")
 """The attributes of the job that the ad of a transfer contains."""
+_PART: Final = 50_000  #: the events of a log that are read at once
 
 
 @define
@@ -58,12 +63,25 @@ def _is_about(event: e.Event, proc: int) -> bool:
     return jobs is not None and any(first <= proc <= last for first, last in jobs[1])
 
 
-def epochs(events: Iterable[tuple[int, e.Event]]) -> Iterator[e.Ad]:
-    """Yield the epoch ads of the runs that have ended, in the order of their ends.
+def ads_of_clusters(
+    log: EventStore, clusters: Iterable[int], builders: Builders, end: int = EVER
+) -> list[tuple[int, e.Ad]]:
+    """Return the ads that ``builders`` make of the events of some clusters up to position `end`, in order."""
+    streams = (log.read_stream(f"cluster/{cluster}") for cluster in clusters)
+    past = (takewhile(lambda pair: pair[0] <= end, stream) for stream in streams)
+    return sorted(chain.from_iterable(ads_with_positions(events, builders) for events in past), key=itemgetter(0))
 
-    :param events: a log from its beginning, or the streams of some of its clusters
-    """
-    return (ad for _, ad in ads_with_positions(events, EPOCHS))
+
+def latest_ads(log: EventStore, builders: Builders) -> Iterator[tuple[int, e.Ad]]:
+    """Yield the ads that ``builders`` make of a log, the latest first. It reads the log in parts, each with the streams
+    of the clusters that have ads there."""
+    kinds = tuple(builders)
+    for end in range(log.head.position, 0, -_PART):
+        begin = max(0, end - _PART)
+        events = (event for _, event in log.read(begin, end - begin) if isinstance(event, kinds))
+        clusters = {event.cluster for event in events if isinstance(event, e.ClusterEvent)}
+        ads = ads_of_clusters(log, clusters, builders, end)
+        yield from reversed([pair for pair in ads if pair[0] > begin])
 
 
 def ads_with_positions(events: Iterable[tuple[int, e.Event]], builders: Builders) -> Iterator[tuple[int, e.Ad]]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from poolbook.domain.events import JobExited
 from poolbook.domain.events.base import Ad
-from poolbook.replay.runs.epochs import epochs
+from poolbook.replay.runs import epochs as epochs_module
+from poolbook.replay.runs.epochs import EPOCHS, ads_of_clusters, ads_with_positions, latest_ads
 
 from ..replay.virtual_point import PointPool
 from ..together import together
@@ -43,7 +46,7 @@ def shown(ad: Ad, *names: str) -> list[str]:
     ],
 )
 def test_each_ad_has_the_jobs_state_at_the_runs_end(story: str, runs: list[list[str]]) -> None:
-    ads = list(epochs(pool_of(story).log.read()))
+    ads = [ad for _, ad in ads_with_positions(pool_of(story).log.read(), EPOCHS)]
     assert [shown(ad, "ProcId", "RunInstanceID", "JobStatus", "ExitCode", "VacateReasonCode") for ad in ads] == runs
     assert {ad["EpochAdType"] for ad in ads} == {'"EPOCH"'}
     assert all(ad["RemoteHost"].startswith('"slot1_') for ad in ads)
@@ -54,10 +57,20 @@ def test_there_are_as_many_ads_as_ended_runs(story: str) -> None:
     log = pool_of(story).log
     ended = [(event.cluster, event.proc) for _, event in log.read() if isinstance(event, JobExited)]
     assert ended
-    assert [(int(ad["ClusterId"]), int(ad["ProcId"])) for ad in epochs(log.read())] == ended
+    ads = [ad for _, ad in ads_with_positions(log.read(), EPOCHS)]
+    assert [(int(ad["ClusterId"]), int(ad["ProcId"])) for ad in ads] == ended
 
 
 @together("story", STORIES)
 def test_the_events_of_a_jobs_cluster_are_enough(story: str) -> None:
     log = pool_of(story).log
-    assert list(epochs(log.read_stream("cluster/1"))) == list(epochs(log.read()))
+    assert ads_of_clusters(log, [1], EPOCHS) == list(ads_with_positions(log.read(), EPOCHS))
+
+
+@pytest.mark.parametrize("part", [1, 2, 7, 50_000])
+def test_the_latest_ads_are_those_of_the_whole_log_in_parts_of_any_size(
+    monkeypatch: pytest.MonkeyPatch, part: int
+) -> None:
+    monkeypatch.setattr(epochs_module, "_PART", part)
+    log = pool_of("a run that is held, and the next").log
+    assert list(latest_ads(log, EPOCHS)) == list(ads_with_positions(log.read(), EPOCHS))[::-1]

@@ -62,6 +62,22 @@ def test_a_spooled_job_returns_its_outputs(pool: Client, finished: str) -> None:
     assert peeked == {"stdout": {"text": "deep\n", "offset": 11}, "stderr": {"text": "blem\n", "offset": 8}}
 
 
+def test_the_file_transfers_of_a_job_are_listed(pool: Client, tmp_path: Path) -> None:
+    (tmp_path / "in.txt").write_bytes(b"12345")
+    lines = (
+        "executable = /bin/cp", "arguments = in.txt out.txt", "transfer_executable = false",
+        "transfer_input_files = in.txt", "should_transfer_files = yes", "queue",
+    )  # fmt: skip
+    cluster = pool.submit(*lines, folder=str(tmp_path))
+    pool.wait_for(f"/jobs/{cluster}.0", "JobStatus", 4)
+    listed = pool.get("/jobs/transfers", constraint=f"ClusterId == {cluster}")["ads"]
+    shown = [(ad["TransferClass"], ad["TransferSuccess"], ad["TransferTotalBytes"]) for ad in listed]
+    assert shown == [("OUTPUT", True, 5), ("INPUT", True, 5)]
+    inputs = pool.get("/jobs/transfers", constraint=f"ClusterId == {cluster}", transfer_types="input")["records"]
+    assert inputs == listed[1:]
+    assert pool.send("GET", "/jobs/transfers", transfer_types="OTHER").status == 400
+
+
 @pytest.mark.parametrize("name", ["run.sh", "../x", "..%2F..%2Fetc%2Fpasswd", "/etc/passwd", "d/../../x", "d", "%00"])
 def test_no_other_file_can_be_read(pool: Client, finished: str, name: str) -> None:
     assert pool.send("GET", f"/jobs/{finished}/files/{name}").status in (400, 404)

@@ -151,7 +151,7 @@ def test_the_archive_stops_at_its_limits(service: Client) -> None:
 @pytest.mark.parametrize(
     "method, path",
     [
-        ("GET", "/jobs/1.0/ssh"), ("GET", "/jobs/transfers"), ("POST", "/collector/advertise"), ("GET", "/creds/user"),
+        ("GET", "/jobs/1.0/ssh"), ("POST", "/collector/advertise"), ("GET", "/creds/user"),
         ("POST", "/creds/service/x"), ("DELETE", "/creds/service/x/y"),
     ],
 )  # fmt: skip
