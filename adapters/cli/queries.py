@@ -153,6 +153,8 @@ def _imported_queue(query: queue_tool.QueueQuery, queries: Queries, display: Cel
             f"poolbook q: the queue of {safe_url(queries.url)} is unknown {known_text}, because {error.reason}. "
             f"{queue_tool.UNAVAILABLE_IN_THE_PAST}"
         ) from None
+    if past.note:
+        print(f"poolbook q: {past.note}", file=sys.stderr)
     return queue_tool.render(past.ads, query._replace(everyone=True), display._replace(now=past.at // 1_000_000))
 
 

@@ -29,6 +29,7 @@ def imported_overview(queries: Queries, findings: int) -> PoolOverview:
     try:
         queue = queries.queue()
         jobs, at = status_counts(Counter(_integer(ad.eval("JobStatus")) for ad in queue.ads)), queue.at
+        missing += [f"{queue.note[0].upper()}{queue.note[1:]}."] if queue.note else []
     except NotKnown as error:
         missing.append(f"The queue is unknown: {error}.")
     pairs = Counter((str(ad.eval("State")), str(ad.eval("Activity"))) for ad in queries.slots(at // SECOND))

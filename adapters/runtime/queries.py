@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ...projections.job_query import JobSelection
     from ...projections.views import Views
     from ...replay.audit_result import Audit
+    from ...replay.forensics.daemon_tables import QueueSnapshot
     from ...replay.listing.members import Member, StreamFilter
     from ...replay.narration.sentences import Explanation
     from ...replay.runs.epochs import Builders
@@ -69,6 +70,7 @@ class QueueAds(NamedTuple):
 
     ads: Iterable[ClassAd]
     at: int
+    note: str = ""  #: where the ads are from, unless they are those of the queue itself
 
 
 class RunningProcess(NamedTuple):
@@ -188,10 +190,24 @@ class Queries:
             ads = self.views.ads(selection)
             return QueueAds(self._with_rejections(ads) if rejections else ads, self.views.at)
         from ...domain.state.caches import ad_from_attributes
-        from ...replay.forensics.daemon_tables import queue
 
-        past = queue(self.log, self.at)
-        return QueueAds(map(ad_from_attributes, past.jobs), past.at if self.at is None else self.at)
+        past, note = self._imported_queue()
+        return QueueAds(map(ad_from_attributes, past.jobs), past.at if self.at is None else self.at, note)
+
+    def _imported_queue(self) -> tuple[QueueSnapshot, str]:
+        from ...replay.accounts.recorded_queue import recorded_queue
+        from ...replay.forensics.daemon_tables import NotKnown, queue
+
+        try:
+            return queue(self.log, self.at), ""
+        except NotKnown as error:
+            if self.at is None:
+                raise
+            note = "no imported job_queue.log covers this time; the history and the job event logs show these jobs"
+            try:
+                return recorded_queue(self.log, self.at), note
+            except NotKnown as other:
+                raise other if 0 < other.since < error.since else error from None
 
     def queue_after(self, job: tuple[int, int], owners: Sequence[str] = ()) -> Iterator[ClassAd]:
         """Yield the ads of the jobs in the `queue` that follow a job id, sorted by id, without building the ads of the

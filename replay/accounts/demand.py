@@ -15,9 +15,12 @@ from ..runs.job_run import COMPLETED, ENDED, JobRun
 
 Job = tuple[int, int]
 LEFT: Final = "Left"  #: the status of a job that has left the queue
-_SUBMITTED, _ENDED, _REMOVED, _HELD, _RELEASED = 0, 5, 9, 12, 13
+_SUBMITTED, _ENDED, _REMOVED, _SUSPENDED, _CONTINUED, _HELD, _RELEASED = 0, 5, 9, 10, 11, 12, 13
 """Entries of job event logs."""
-_STATUSES: Final = {_SUBMITTED: "Idle", _ENDED: LEFT, _REMOVED: LEFT, _HELD: "Held", _RELEASED: "Idle"}
+_STATUSES: Final = {
+    _SUBMITTED: "Idle", _ENDED: LEFT, _REMOVED: LEFT, _SUSPENDED: "Suspended", _CONTINUED: "Running", _HELD: "Held",
+    _RELEASED: "Idle",
+}  # fmt: skip
 _ACTIVE: Final = frozenset({"Idle", "Running", "Suspended"})  #: the statuses of jobs that want or have a slot
 
 

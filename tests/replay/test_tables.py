@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import datetime
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -201,28 +202,31 @@ def test_a_log_without_a_queue_says_so(tmp_path: Path) -> None:
 
 
 COMPACTED = [
-    # a recorded run whose schedd compacted its queue when it stopped; an earlier instant, and a job in the queue then
-    ("02-owner-return", "2026-11-20T22:40:20Z"),
-    ("09b-quota-hier-surplus", "2026-11-20T22:42:30Z"),
-    # The compacted queue has one job, of 22:38:46; until 22:38:52 there were three more.
-    ("05-prio-preempt", "2026-11-20T22:38:50Z"),
+    # A recorded run whose schedd compacted its queue when it stopped, an earlier instant, and the jobs that condor_q
+    # printed then, with their statuses.
+    ("02-owner-return", "2026-11-20T22:40:20Z", "1.0 S"),
+    ("05-prio-preempt", "2026-11-20T22:36:51Z", "1.0 R 1.1 R 1.2 R 1.3 I"),
+    ("05-prio-preempt", "2026-11-20T22:37:07Z", "1.0 I 1.1 I 1.2 R 1.3 I 2.0 R 2.1 R"),
 ]
 
 
-@pytest.mark.parametrize(("run", "instant"), COMPACTED)
-def test_a_compaction_leaves_the_earlier_queue_unknown_and_not_empty(
-    run: str, instant: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("run", "instant", "jobs"), COMPACTED)
+def test_after_a_compaction_the_records_of_jobs_show_the_earlier_queue(
+    run: str, instant: str, jobs: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = str(tmp_path / "audit.db")
     log = open_log(path, create=True)
     imported(DATA / "traces" / run, log=log)
+    with pytest.raises(NotKnown, match=r"job_queue\.log was first read then, already compacted"):
+        queue(log, round(datetime.fromisoformat(instant).timestamp() * SECOND))
     log.close()
-    with pytest.raises(
-        ToolError, match=r"is unknown before .*, because job_queue.log was first read then, already compacted"
-    ) as error:
-        queries.queue(["-log", path, "-at", instant])
-    assert error.value.exit_code == 1
-    assert capsys.readouterr().out == ""
+    queries.queue(["-log", path, "-at", instant, "-af:j", "JobStatus"])
+    output = capsys.readouterr()
+    letters = output.out.replace(" 1\n", " I ").replace(" 2\n", " R ").replace(" 7\n", " S ")
+    assert letters.strip() == jobs
+    assert "no imported job_queue.log covers this time" in output.err
+    with pytest.raises(ToolError, match=r"is unknown before 2026-11-20 .*, because no record of the log shows it"):
+        queries.queue(["-log", path, "-at", "2026-11-01"])
     queries.queue(["-log", path, "-totals"])  # in the file's final state, the queue is known
     assert "Total for query: " in capsys.readouterr().out
 
