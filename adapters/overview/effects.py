@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import isfinite, nan
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from msgspec import Struct
@@ -188,9 +189,12 @@ def _priority(queries: Queries, target: _Target) -> _Made:
 
 def _number(text: str, label: str, kind: type[int] | type[float]) -> int | float:
     try:
-        return kind(text)
+        number = kind(text)
     except ValueError:
-        raise ValueError(f"{label}: {text[:80]!r} is not a number; enter one such as 10") from None
+        number = nan
+    if not isfinite(number):
+        raise ValueError(f"{label}: {text[:80]!r} is not a number; enter one such as 10")
+    return number
 
 
 def _slot_job(queries: Queries, slot: str) -> str:
@@ -227,6 +231,8 @@ def _cancel_drain(queries: Queries, target: _Target) -> _Made:
 
 def _factor(queries: Queries, target: _Target) -> _Made:
     factor = _number(target.value, "priority factor", float)
+    if factor < 1:
+        raise ValueError(f"priority factor: {factor:g} is too small; enter a number from 1 on")
     now = next((row.factor for row in queries.views.submitters() if row.name == target.name), None)
     before = f", which is {now:g} now," if now is not None else ""
     sentence = (

@@ -208,12 +208,18 @@ async def _body(endpoint: Endpoint, request: Request, data: bytes) -> Any:
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":  # a form of another site can send other types without asking
         raise Rejected(415, "type", f"the body must have the type application/json, not {media_type[:80]!r}")
+    return await run_in_threadpool(_decoded, data, endpoint.body)
+
+
+def _decoded(data: bytes, kind: Any) -> Any:
     try:
-        return await run_in_threadpool(msgspec.json.decode, data, type=endpoint.body)
-    except msgspec.ValidationError as error:
-        raise ValueError(describe(error, endpoint.body, msgspec.json.decode(data))) from None
+        try:
+            return msgspec.json.decode(data, type=kind)
+        except msgspec.ValidationError as error:
+            message = describe(error, kind, msgspec.json.decode(data))
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Rejected(400, "malformed", f"the body is not valid JSON: {error}") from None
+    raise ValueError(message)
 
 
 async def _upload(request: Request, largest: int) -> Upload:

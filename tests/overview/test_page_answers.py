@@ -181,6 +181,9 @@ def test_only_owners_and_administrators_may_act_and_only_on_the_present(shared: 
             effect(queries, "hold", "slot", "slot1@node1", "alice")
         with pytest.raises(ValueError, match="is not a number"):
             effect(queries, "priority", "job", "3.0", "alice", "high")
+        for value, message in {"nan": "is not a number", "inf": "is not a number", "0.5": "from 1 on"}.items():
+            with pytest.raises(ValueError, match=message):
+                effect(queries, "factor", "user", "alice@example.org", "root", value)
     with Queries(shared, at=at) as queries:
         assert possible_actions(queries, "job", "3.0", "alice") == []
 

@@ -30,6 +30,14 @@ def test_a_submitted_job_runs_and_is_found_in_the_history(pool: Client, tmp_path
     assert (ad["ClusterId"], ad["ProcId"], ad["ExitCode"]) == (cluster, 1, 0)
 
 
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b'{"submit_file": ' + b"[" * 100_000, b"{", b"\xff", b'{"x": "\xff"}']
+)
+def test_a_body_that_is_not_json_is_rejected(pool: Client, body: bytes) -> None:
+    answer = pool.send("POST", "/jobs", body, {"Content-Type": "application/json"})
+    assert answer.status == 400 and "the body is not valid JSON" in answer.body["message"], answer
+
+
 def test_jobs_of_a_client_are_held_until_their_files_have_been_sent(pool: Client) -> None:
     ad = pool.get(f"/jobs/{pool.submit('executable = run.sh', 'queue')}.0")
     assert (ad["JobStatus"], ad["HoldReasonCode"]) == (5, 16)
