@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ...replay.runs.of_log import Runs
     from ...replay.usage.preemptions import Preemption
     from ...replay.why.job import RejectionAnalysis
+    from ...replay.why.select_events import SlotPositions
     from .accounting_records import Record
     from .archived_ads import Sieve
     from .log_verification import Verification
@@ -464,13 +465,37 @@ class Queries:
         from ..stores.location import safe_url
         from ..stores.opening import open_log
 
-        answer = why(self.log, name, at, zone)
+        answer = why(self.log, name, at, zone, self._slot_positions(name, at))
         with ExitStack() as stack:
             logs = {
                 safe_url(url): stack.enter_context(closing(open_log(url, create=False, read_only=True)))
                 for url in others
             }
             return cite_sources(self.log, answer, logs)
+
+    def _slot_positions(self, name: str, at: int | None) -> SlotPositions:
+        """Return what the views know about a slot, if they are ready and of this time."""
+        from ...domain.events import ClaimMade
+        from ...replay.why.select_events import UNKNOWN, SlotPositions
+        from .views import views_if_current
+
+        if at is not None or self._given is not None or "@" not in name:
+            return UNKNOWN
+        if "views" not in self.__dict__ and self.at is None:
+            views = views_if_current(self.url)
+            if views is None:
+                return UNKNOWN
+            self.views = views
+        statement = "SELECT born, claimed, record->>'$.kind' FROM slots WHERE name=?"
+        row = self.views.connection.execute(statement, (name,)).fetchone()
+        if row is None or self.imported:
+            return UNKNOWN
+        born, claimed, kind = row
+        if not claimed:
+            return SlotPositions(born, born if kind == "partitionable" else 0)
+        claims = self.log.read_back(f"slot/{name}", self.log.position_at(claimed) + 1, [ClaimMade])
+        position, claim = next(claims, (0, None))
+        return SlotPositions(born, position if claim is not None and claim.at == claimed else 0)
 
     def job_rejections(self) -> Callable[[int, int], RejectionAnalysis]:
         """Return a function from a job (cluster, proc) to its last rejection, its last match, and the current obstacle

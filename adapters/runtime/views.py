@@ -84,12 +84,15 @@ def _owner(path: str) -> int | None:
 def views_current(url: str) -> Views:
     """Return the current views of the log at `url`, as a snapshot. Close them after use. Raise `LogError` if the log
     does not exist, `LogUnavailable` if the log or its views cannot be read."""
+    return views_if_current(url) or _caught_up(url, views_path(url))
+
+
+def views_if_current(url: str) -> Views | None:
+    """Return the stored views of the log at `url`, as a snapshot, or None if they are not current. Close them after
+    use."""
     head = head_of(url)
-    if head is not None:
-        connection = _open_reading(url, lambda now: now[:2] == head[1:])
-        if connection is not None:
-            return Views(connection)
-    return _caught_up(url, views_path(url))
+    connection = None if head is None else _open_reading(url, lambda now: now[:2] == head[1:])
+    return None if connection is None else Views(connection)
 
 
 def views_at(url: str, log: EventStore, position: int, *, history: bool = False) -> Views:

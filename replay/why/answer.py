@@ -10,15 +10,18 @@ from ..listing.members import StreamFilter, parse_filter
 from ..narration.formatting import counted
 from ..narration.sentences import Explanation
 from .cluster import why_any_job, why_cluster
-from .select_events import slot_events
+from .select_events import UNKNOWN, SlotPositions, slot_events
 from .slot import why_imported_slot, why_slot
 from .unknown_thing import slots_called
 
 
-def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -> Explanation:
+def why(
+    log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC, known: SlotPositions = UNKNOWN
+) -> Explanation:
     """Explain the state of a job (12.3) or slot (slot1@host), or summarize the jobs of a cluster (12). A slot with a
     unique name needs no machine (slot1). `at` is the instant in question, in microseconds (default: the log's end).
 
+    :param known: where the events with which a slot's history begins are, as of `at`
     :raises ValueError: the name is not a job, cluster or slot
     :raises UnknownThingError: the log has no such job, cluster or slot
     """
@@ -31,7 +34,7 @@ def why(log: EventStore, name: str, at: int | None = None, zone: tzinfo = UTC) -
     if kind == "slot":
         if is_imported(log):
             return why_imported_slot(log, stream_name, at, zone)
-        return why_slot(slot_events(log, stream_name, at), stream_name, at, zone)
+        return why_slot(slot_events(log, stream_name, at, known), stream_name, at, zone)
     raise ValueError(f"{name} is not a job, cluster or slot: `poolbook log {name}` prints its events; {_ASKED}")
 
 

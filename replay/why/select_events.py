@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count, groupby, islice, takewhile
+from itertools import chain, count, groupby, islice, takewhile
+from typing import Final, NamedTuple
 
 from ...domain import events as e
 from ...domain.names import JobId
@@ -68,18 +69,33 @@ _RARE = [kind for kind in SLOT_KINDS if issubclass(kind, e.SlotEvent) and kind n
 _OF_MACHINE = [kind for kind in SLOT_KINDS if issubclass(kind, e.MachineEvent)]
 
 
-def slot_events(log: EventStore, slot: str, at: int | None = None) -> list[e.LoggedEvent]:
+class SlotPositions(NamedTuple):
+    """Positions of a slot's events in a log, which the views know; 0: not known. An unknown one is searched for in all
+    events of the slot."""
+
+    born: int  #: its last creation
+    begin: int  #: the event with which its history begins: its present claim or, if it has none, its creation
+
+
+UNKNOWN: Final = SlotPositions(0, 0)
+
+
+def slot_events(
+    log: EventStore, slot: str, at: int | None = None, known: SlotPositions = UNKNOWN
+) -> list[e.LoggedEvent]:
     """Return the events that ``why_slot`` needs for a slot's state at an instant (None: at the log's end), in order.
 
     Only a few events are read, however long the log is: of the streams of the slot, its machine and the negotiator,
     from when the slot was last free ahead of its last claim, and of the decisions with these events.
+
+    :param known: positions as of that instant
     """
     end = log.head.position if at is None else log.position_at(at)
-    own = _since_last_claim(log, slot, end)
+    own = _since_last_claim(log, slot, end, known.begin)
     if not own:
         return []
     begin = own[-1][0] - 1
-    context = _creation(log, slot, begin + 1) if not isinstance(own[-1][1], e.SlotCreated) else []
+    context = [] if isinstance(own[-1][1], e.SlotCreated) else _creation(log, slot, begin + 1, known.born)
     created = next((event for _, event in (*own, *context) if isinstance(event, e.SlotCreated)), None)
     machine = slot.partition("@")[2] if created is None else created.machine
     of_machine = takewhile(lambda pair: pair[0] > begin, log.read_back(f"machine/{machine}", end + 1, _OF_MACHINE))
@@ -100,14 +116,17 @@ def slot_events(log: EventStore, slot: str, at: int | None = None) -> list[e.Log
     return sorted(events.items())
 
 
-def _since_last_claim(log: EventStore, slot: str, end: int) -> list[e.LoggedEvent]:
+def _since_last_claim(log: EventStore, slot: str, end: int, first: int) -> list[e.LoggedEvent]:
     """Return a slot's own events since its creation or, if it was claimed since, since it was last free before. The
-    newest is the first. Of a long claim, the earlier events are those that are not routine."""
+    newest is the first. Of a long claim, the earlier events are those that are not routine, or none if `first`,
+    the position of its first event, is known."""
     stream, events = f"slot/{slot}", list[e.LoggedEvent]()
     is_claimed = False
     kinds: Sequence[type[e.Event]] = ()
     while True:
         before = events[-1][0] if events else end + 1
+        if events and not is_claimed and 0 < first < before:
+            before, kinds = first + 1, ()
         for position, event in log.read_back(stream, before, kinds):
             events.append((position, event))
             is_free = isinstance(event, e.SlotTransitioned) and event.target == "Unclaimed/Idle"
@@ -123,10 +142,15 @@ def _since_last_claim(log: EventStore, slot: str, end: int) -> list[e.LoggedEven
         kinds = () if is_claimed else _RARE
 
 
-def _creation(log: EventStore, slot: str, before: int) -> list[e.LoggedEvent]:
+def _creation(log: EventStore, slot: str, before: int, born: int) -> list[e.LoggedEvent]:
     """Return the creation of a slot before a position, with the later changes of its ad that still matter."""
     events: list[e.LoggedEvent] = []
-    for position, event in log.read_back(f"slot/{slot}", before, [e.SlotCreated, e.SlotAdChanged]):
+    newest_first = log.read_back(f"slot/{slot}", before, () if born else [e.SlotCreated, e.SlotAdChanged])
+    if 0 < born < before:
+        newest_first = chain(islice(newest_first, _MOST_READ), log.read(born - 1, 1))
+    for position, event in newest_first:
+        if not isinstance(event, e.SlotCreated | e.SlotAdChanged):
+            continue
         if not events or isinstance(event, e.SlotCreated) or is_defect(event):
             events.append((position, event))
         if isinstance(event, e.SlotCreated):

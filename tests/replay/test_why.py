@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from datetime import timedelta, timezone
+from contextlib import closing
+from datetime import UTC, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,9 +15,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.bench.long_log import write_long_log
 
+from poolbook.adapters.runtime.queries import Queries
+from poolbook.adapters.runtime.views import rebuild
 from poolbook.adapters.stores.log_prefix import LogPrefix
 from poolbook.adapters.stores.opening import open_log
-from poolbook.domain.events import Event, LoggedEvent, SlotCreated, SlotTransitioned
+from poolbook.domain.events import ClaimMade, Event, LoggedEvent, SlotCreated, SlotTransitioned
 from poolbook.domain.ports.log import EventStore
 from poolbook.domain.state.state import State
 from poolbook.domain.units import SECOND
@@ -25,7 +29,7 @@ from poolbook.replay.why import select_events as select_events_module
 from poolbook.replay.why import slot as slot_module
 from poolbook.replay.why.answer import why
 from poolbook.replay.why.job import why_job
-from poolbook.replay.why.select_events import job_events, slot_events
+from poolbook.replay.why.select_events import SlotPositions, job_events, slot_events
 from poolbook.replay.why.slot import why_slot
 
 from .virtual_pool import Pool
@@ -201,11 +205,12 @@ def test_the_history_of_a_long_claim_keeps_its_first_and_last_steps(monkeypatch:
 
 
 class _CountedLog(LogPrefix):
-    """A log that counts the events that are read from it."""
+    """A log that counts the events that are read from it, and lists the kinds that are searched for in streams."""
 
     def __init__(self, log: EventStore) -> None:
         super().__init__(log, log.head.position)
         self.count = 0
+        self.searched: list[Collection[type[Event]]] = []
 
     def _counted(self, events: Iterator[LoggedEvent]) -> Iterator[LoggedEvent]:
         for pair in events:
@@ -221,6 +226,7 @@ class _CountedLog(LogPrefix):
     def read_back(
         self, stream: str, before: int | None = None, kinds: Collection[type[Event]] = ()
     ) -> Iterator[LoggedEvent]:
+        self.searched.append(kinds)
         return self._counted(super().read_back(stream, before, kinds))
 
 
@@ -237,6 +243,27 @@ def test_a_slot_is_explained_from_as_many_events_of_a_long_log_as_of_a_short_one
         assert why(counted_log, "slot3@h").lines == why_slot(log.read(), "slot3@h").lines
         counts.append(counted_log.count)
     assert counts[0] == counts[1] < 3_000
+
+
+def test_the_views_spare_the_search_for_the_beginning_of_a_long_claim(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(select_events_module, "_MOST_READ", 200)
+    monkeypatch.setattr(select_events_module, "_NARRATED", 20)
+    url = str(tmp_path / "pool.db")
+    with closing(open_log(url, create=True)) as log:
+        write_long_log(log, 4_000)
+        expected = why(log, "slot3@h")
+        born, claimed = (
+            next(position for position, event in log.read_stream("slot/slot3@h") if isinstance(event, kind))
+            for kind in (SlotCreated, ClaimMade)
+        )
+        counted_log = _CountedLog(log)
+        assert why(counted_log, "slot3@h", known=SlotPositions(born, claimed)) == expected
+        assert all(ClaimMade not in kinds and SlotCreated not in kinds for kinds in counted_log.searched)
+    rebuild(url)
+    with Queries(url) as queries:
+        assert queries.why("slot3@h", None, UTC) == expected
 
 
 def test_a_long_history_keeps_an_old_step_that_explains_the_state() -> None:
