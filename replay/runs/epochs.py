@@ -28,7 +28,7 @@ _LATER = ("HoldReason", "HoldReasonCode", "HoldReasonSubCode", "RemoveReason")
 """The attributes of an ending job that only the queue's ad has; the shadow's copy lacks them."""
 _CONTEXT = ("QDate", "Owner", "ProjectName", "NumShadowStarts", "RemoteHost")
 """The attributes of the job that the ad of a transfer contains."""
-_PART: Final = 50_000  #: the events of a log that are read at once
+_PART: Final = 20_000  #: the events of a log that are read at once
 
 
 @define
@@ -64,12 +64,14 @@ def _is_about(event: e.Event, proc: int) -> bool:
 
 
 def ads_of_clusters(
-    log: EventStore, clusters: Iterable[int], builders: Builders, end: int = EVER
+    log: EventStore, clusters: Iterable[int], builders: Builders, after: int = 0, end: int = EVER
 ) -> list[tuple[int, e.Ad]]:
-    """Return the ads that ``builders`` make of the events of some clusters up to position `end`, in order."""
+    """Return the ads that ``builders`` make of the events of some clusters after one position and up to another, in
+    order."""
     streams = (log.read_stream(f"cluster/{cluster}") for cluster in clusters)
     past = (takewhile(lambda pair: pair[0] <= end, stream) for stream in streams)
-    return sorted(chain.from_iterable(ads_with_positions(events, builders) for events in past), key=itemgetter(0))
+    ads = chain.from_iterable(ads_with_positions(events, builders, after) for events in past)
+    return sorted(ads, key=itemgetter(0))
 
 
 def latest_ads(log: EventStore, builders: Builders) -> Iterator[tuple[int, e.Ad]]:
@@ -80,12 +82,13 @@ def latest_ads(log: EventStore, builders: Builders) -> Iterator[tuple[int, e.Ad]
         begin = max(0, end - _PART)
         events = (event for _, event in log.read(begin, end - begin) if isinstance(event, kinds))
         clusters = {event.cluster for event in events if isinstance(event, e.ClusterEvent)}
-        ads = ads_of_clusters(log, clusters, builders, end)
-        yield from reversed([pair for pair in ads if pair[0] > begin])
+        yield from reversed(ads_of_clusters(log, clusters, builders, begin, end))
 
 
-def ads_with_positions(events: Iterable[tuple[int, e.Event]], builders: Builders) -> Iterator[tuple[int, e.Ad]]:
-    """Yield the ads that ``builders`` make of events, each with the position of its event.
+def ads_with_positions(
+    events: Iterable[tuple[int, e.Event]], builders: Builders, after: int = 0
+) -> Iterator[tuple[int, e.Ad]]:
+    """Yield the ads that ``builders`` make of the events after a position, each with the position of its event.
 
     :param events: a log from its beginning, or the stream of a cluster
     """
@@ -98,7 +101,7 @@ def ads_with_positions(events: Iterable[tuple[int, e.Event]], builders: Builders
         epoch_cluster = None if jobs is None else clusters.get(jobs[0])
         if epoch_cluster is None or jobs is None:
             continue
-        for ad in builders[type(event)](epoch_cluster, event) if type(event) in builders else ():
+        for ad in builders[type(event)](epoch_cluster, event) if position > after and type(event) in builders else ():
             yield position, ad
         if hasattr(event, "proc"):
             fold_job(epoch_cluster.changes(event.proc), epoch_cluster.base(event.proc), event)
