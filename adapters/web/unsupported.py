@@ -24,7 +24,7 @@ class _Handle(Struct, frozen=True):
 _NO_CREDENTIALS: Final = "the pool stores no credentials (condor_store_cred); name files or use jobs' own means"
 _REASONS: Final = (
     ("GET", "/jobs/{id}/ssh", Job, WRITE, "a shell is not available over HTTP; run `condor_ssh_to_job` on the machine"),
-    ("POST", "/collector/advertise", NoParameters, WRITE, "the pool's ads are views of its log; it stores no others"),
+    ("POST", "/collector/advertise", NoParameters, WRITE, "the pool's ads are views of its log; use `poolbook join`"),
     *(
         (method, path, parameters, WRITE, _NO_CREDENTIALS)
         for path, parameters in (

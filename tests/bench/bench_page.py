@@ -29,7 +29,10 @@ from poolbook.adapters.stores.opening import open_log  # noqa: E402
 
 MACHINES, CORES = 1_250, 8
 RUN = "from poolbook.adapters.cli.main import entry; entry()"
-VIEWS = ("pool", "jobs", "shares", "machines", "log", "pool?hours=1", "thing?kind=job&name=2.7")
+VIEWS = (
+    "pool", "jobs", "shares", "machines", "log", "pool?hours=1", "thing?kind=job&name=2.7",
+    "thing?kind=slot&name=slot1@h",
+)  # fmt: skip
 
 
 @contextmanager
