@@ -45,6 +45,7 @@ PATH = Path(__file__).resolve().parent.parent / ".path"
 SUPERVISOR = PATH / "poolbook/adapters/machine/execution/supervisor/launch_program.py"
 SERVERS: set[int] = set()  #: the servers that this process has started, which stay for all tests
 _PR_SET_DUMPABLE = 4  #: see prctl(2)
+_NEW_UTS = 0x04000000  #: CLONE_NEWUTS
 _NUMBER = struct.Struct("i")
 _supervisors: list[socket.socket] = []
 """Of a process of the package, the connection to the worker's server of supervisors."""
@@ -444,6 +445,9 @@ def _called(request: dict[str, Any]) -> int:
     os.environ.update(request["env"])
     time.tzset()
     os.chdir(request["cwd"])
+    if request.get("host", os.uname().nodename) != os.uname().nodename:
+        ctypes.CDLL(None).unshare(_NEW_UTS)
+        socket.sethostname(request["host"])
     if request.get("user") is not None:
         _change_user(request["user"])
     sys.stdin, sys.stdout, sys.stderr = map(_stream, range(3), (sys.stdin, sys.stdout, sys.stderr))

@@ -49,8 +49,12 @@ class Configuration:
         return Configuration(self._values.as_local(name), self.warnings, (f"{name.lower()}.", *self._prefixes))
 
     def of_daemon(self, name: str) -> Configuration:
-        """Return the settings of an additional daemon in DAEMON_LIST. Its local name is in its arguments; without
-        arguments, the master passes the daemon's name.
+        """Return the settings of an additional daemon in DAEMON_LIST; raise ConfigError for invalid arguments."""
+        return self.as_local(self.local_name(name))
+
+    def local_name(self, name: str) -> str:
+        """Return the local name of an additional daemon in DAEMON_LIST, which is in its arguments. Without arguments,
+        the master passes the daemon's name.
 
         :raises ConfigError: if it has other arguments
         """
@@ -58,7 +62,7 @@ class Configuration:
         if args and (len(args) != 2 or args[0] not in ("-local-name", "-localname")):
             text = f"{name}_ARGS = {' '.join(args)}: only -local-name NAME is implemented"
             raise self.error(f"{name}_ARGS", text)
-        return self.as_local(args[1] if args else name)
+        return args[1] if args else name
 
     def _key(self, name: str) -> str | None:
         if name not in self._keys:

@@ -2,17 +2,21 @@
 
  A page has the features of one document. A heading ``##`` begins a group, whose commands were typed into one shell in
 an empty directory; below it, ``### HEADING: FEATURE`` begins the section of a row of features.tsv (backticks do not
-count). A section with a line ``Not run by the tests:`` and a reason is not typed again.
+count). A section with a line ``Not run by the tests:`` and a reason is not typed again. A group with a line
+``The tests type this only`` and a condition is typed again where that is possible.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from ctypes.util import find_library
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from .. import forked
 from ..front import transcript
@@ -25,6 +29,11 @@ UNFINISHED = "This page is not complete yet."
 COMMAND = Path(transcript.__file__).with_name("poolbook_command.py")
 _GROUP = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^### (.*?)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)
+_CONDITION = re.compile(r"^The tests type this only (.*)\.$", re.MULTILINE)
+_CONDITIONS: Final[Mapping[str, Callable[[], bool]]] = {
+    "as root": lambda: os.geteuid() == 0,
+    "where there is Xvfb": lambda: None not in (shutil.which("Xvfb"), find_library("Xtst")),
+}
 _NOT_RUN = re.compile(r"^Not run by the tests:(.*)$", re.MULTILINE)
 _SAME_EACH_TIME = re.compile(r"\bpoolbook (play|config)\b")
 """Commands that print the same numbers each time."""
@@ -48,6 +57,11 @@ class Group(NamedTuple):
     @property
     def sections(self) -> list[Section]:
         return [_section(*match.groups()) for match in _SECTION.finditer(self.text)]
+
+    @property
+    def is_typed_here(self) -> bool:
+        condition = _CONDITION.search(self.text)
+        return condition is None or _CONDITIONS[condition[1]]()
 
 
 def _section(heading: str, text: str) -> Section:
@@ -77,11 +91,13 @@ def steps_to_type(group: Group) -> list[transcript.Step]:
 def type_group(group: Group, folder: Path) -> list[str]:
     """Type the commands of a group into a shell in an empty folder; return the output of each."""
     home, commands = folder / "home", folder / "commands"
+    folder.chmod(0o711)  # the jobs of other users run there
     home.mkdir()
     commands.mkdir()
     server = forked.server()
     _program(commands / "poolbook", f'{sys.executable} -SE {COMMAND} "$0" {server} "$@"')
     _program(commands / "python3", f'{sys.executable} "$@"')
+    _program(commands / "sudo", 'env AS_USER=$(id -u "$2") sh -c \'shift; "$@"\' "$@"')  # sudo -u USER poolbook ...
     processes = Folder(home)
     try:
         return transcript.type_steps(steps_to_type(group), home, environment(commands, home) | {"TZ": "UTC"}, [server])
@@ -98,8 +114,11 @@ def updated(page: str) -> str:
     """Return a page with the output that its commands print now, where it differs."""
 
     def update_group(match: re.Match[str]) -> str:
+        group = Group(match[1], match[2])
+        if not group.is_typed_here:
+            return match[0]
         with tempfile.TemporaryDirectory() as folder:
-            outputs = type_group(Group(match[1], match[2]), Path(folder))
+            outputs = type_group(group, Path(folder))
         return _SECTION.sub(lambda section: _update_section(section, outputs), match[0])
 
     return _GROUP.sub(update_group, page)

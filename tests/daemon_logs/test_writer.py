@@ -17,7 +17,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from poolbook.adapters.runtime.daemon_logs.fold import DAEMONS
+from poolbook.adapters.runtime.daemon_logs.fold import DAEMONS, LogName
 from poolbook.adapters.runtime.daemon_logs.writer import DaemonLogError, DaemonLogWriter
 from poolbook.domain.config import ConfigError
 from poolbook.domain.events import Event
@@ -25,6 +25,7 @@ from poolbook.domain.events import Event
 from ..play.test_transcripts import play_transcript
 from ..pool.conftest import folder as folder
 from ..pool.real import Folder
+from ..together import together
 from .written import configured
 
 ROTATION = re.compile(r".* (?:MaxLog = \d+ (?:bytes|sec), length = \d+|Saving log file to .*|Now in new log file .*)\n")
@@ -112,6 +113,38 @@ def test_the_path_of_one_log_writes_only_this_log(tmp_path: Path) -> None:
     assert log_settings is not None
     DaemonLogWriter(log_settings, zone=UTC).write(story())
     assert os.listdir(tmp_path) == ["of-the-schedd"]
+
+
+@together(
+    ("text", "paths"),
+    [
+        ("LOG = /log", {"DEFRAG2": ["/log/Defrag2Log"], "DEFRAG_GPU": ["/log/DefragGpuLog"]}),
+        (
+            "LOG = /log\nDEFRAG_LOG = /a\nDEFRAG2.DEFRAG_LOG = /b",
+            {"": ["/a"], "DEFRAG2": ["/b"], "DEFRAG_GPU": ["/log/DefragGpuLog"]},
+        ),
+        ("LOG = /log\nDEFRAG2_ARGS = -local-name gpus", {"DEFRAG2": ["/log/GpusLog"]}),
+        ("LOG = /log\nDEFRAG2_ARGS = -local-name gpus\ngpus.DEFRAG_LOG = /b", {"DEFRAG2": ["/b"]}),
+        ("DEFRAG2.DEFRAG_LOG = /b", {"": [], "DEFRAG2": ["/b"], "DEFRAG_GPU": []}),
+        ("LOG = /log", {"DEFRAG_REMOVED": ["/log/DefragRemovedLog"]}),
+    ],
+)
+def test_each_policy_of_the_defragmentation_has_its_own_log(text: str, paths: dict[str, list[str]]) -> None:
+    log_settings = configured(f"DAEMON_LIST = $(DAEMON_LIST) DEFRAG DEFRAG2 DEFRAG_GPU\n{text}")
+    assert log_settings is not None
+    logs = {daemon: log_settings.files_of(LogName("DEFRAG", local=daemon)) for daemon in paths}
+    assert {daemon: [file.path for file in files] for daemon, files in logs.items()} == paths
+
+
+def test_a_further_negotiator_has_its_own_log_flags_and_size_and_shares_the_match_log() -> None:
+    log_settings = configured(
+        "LOG = /log\nDAEMON_LIST = $(DAEMON_LIST) NEGOTIATOR_GPU\nNEGOTIATOR_GPU.NEGOTIATOR_LOG = /gpu\n"
+        "NEGOTIATOR_GPU.NEGOTIATOR_DEBUG = D_PID\nNEGOTIATOR_GPU.MAX_NEGOTIATOR_LOG = 7 B"
+    )
+    assert log_settings is not None
+    own, matches = log_settings.files_of(LogName("NEGOTIATOR", local="NEGOTIATOR_GPU"))
+    assert (own.path, own.largest, own.flags.headers) == ("/gpu", 7, frozenset({"D_PID"}))
+    assert matches.path == "/log/MatchLog"
 
 
 @pytest.mark.parametrize("value", ["-1", "10 parsecs", "much"])

@@ -109,8 +109,12 @@ def test_the_logs_and_commands_name_the_daemon(
     assert main(["status", "-defrag", "-af", "Name", "-log", url]) == 0
     assert capsys.readouterr().out == "DEFRAG@cm\nLARGE@cm\n"
     logs = DaemonLogs()
-    lines = [line.text for position, event in enumerate(pool.events(), 1) for line in logs.fold(position, event)]
-    assert "Will evaluate defragmentation policy every DEFRAG_INTERVAL=90 seconds." in lines
+    lines = [line for position, event in enumerate(pool.events(), 1) for line in logs.fold(position, event)]
+    polled = [(line.log.local, line.text) for line in lines if line.text.startswith("Will evaluate")]
+    assert set(polled) == {
+        (daemon, f"Will evaluate defragmentation policy every DEFRAG_INTERVAL={seconds} seconds.")
+        for daemon, seconds in (("", 60), ("DEFRAG2", 90))
+    }
 
 
 CONFIGURATION = """

@@ -1,5 +1,6 @@
 """The command ``poolbook`` of a shell in tests: a process that this worker's server forks (see forked.py), so that it
-starts quickly. The arguments are the name that was typed, the server's descriptor, and the command's arguments."""
+starts quickly. The arguments are the name that was typed, the server's descriptor, and the command's arguments. It has
+the host name of the shell's namespace, and the user whose number is in AS_USER."""
 
 import json
 import os
@@ -22,7 +23,8 @@ def main(name: str, server: str, *arguments: str) -> int:
         "session": False,
         "umask": None,
         "groups": None,
-        "user": None,
+        "user": int(os.environ["AS_USER"]) if "AS_USER" in os.environ else None,
+        "host": os.uname().nodename,
         "ignored": [],
     }
     with socket.socket(fileno=int(server)) as connection:

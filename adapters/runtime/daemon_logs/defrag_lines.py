@@ -28,14 +28,14 @@ class DefragLines:
     def __init__(self) -> None:
         self._manager = Manager()
 
-    def configured(self, event: e.PoolFounded | e.PoolConfigured) -> Iterator[tuple[str, dict[str, str]]]:
-        """Yield the changes of the policies, if the pool defragments."""
+    def configured(self, event: e.PoolFounded | e.PoolConfigured) -> Iterator[tuple[str, str, dict[str, str]]]:
+        """Yield the changes of the policies, if the pool defragments, each after its daemon (empty: DEFRAG)."""
         before = policies_in_force(self._manager.settings)
         evolve(self._manager, event)
         for daemon, policy in policies_in_force(self._manager.settings).items():
             if policy != before.get(daemon):
-                yield "reread" if daemon in before else "began", {}
-                yield self._policy_facts(policy)
+                yield daemon, "reread" if daemon in before else "began", {}
+                yield daemon, *self._policy_facts(policy)
 
     def _policy_facts(self, policy: DefragPolicy) -> tuple[str, dict[str, str]]:
         if policy.interval <= 0:

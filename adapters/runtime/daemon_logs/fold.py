@@ -6,7 +6,7 @@ for a shadow or starter the position of its run's activation, for other daemons 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import msgspec
@@ -60,7 +60,7 @@ _RUNNING = ("Running", "Suspended", "TransferringOutput")
 
 class LogName(NamedTuple):
     """A log: the daemon, its machine (empty: the machine of the pool), the slot and job of a starter, and the name of
-    a negotiator that is not the main one."""
+    a further negotiator or defrag daemon (NEGOTIATOR_GPU, DEFRAG2)."""
 
     daemon: str
     machine: str = ""
@@ -158,11 +158,15 @@ class DaemonLogs:
         self._pool, self._schedd = event.name, address(event.name)
         roles = set(event.roles) or {ACCESS_POINT, EXECUTION_POINT, MANAGER}
         self._daemons = frozenset(daemon for daemon, of_roles in DAEMONS.items() if roles.intersection(of_roles))
-        self._write_defrag(event.at, self._defrag.configured(event))
+        self._write_defrag_settings(event)
 
-    def _write_defrag(self, at: int, steps: Iterator[tuple[str, dict[str, str]]]) -> None:
-        for step, facts in steps:
-            self._write(at, "defrag", step, {"banner": banner("DEFRAG", self._writer), **facts})
+    def _write_defrag_settings(self, event: e.PoolFounded | e.PoolConfigured) -> None:
+        for daemon, step, facts in self._defrag.configured(event):
+            self._write_defrag(event.at, daemon, step, facts)
+
+    def _write_defrag(self, at: int, daemon: str, step: str, facts: Facts) -> None:
+        facts = {"banner": banner("DEFRAG", self._writer), **facts}
+        self._write(at, "defrag", step, facts, LogName("DEFRAG", local=daemon))
 
     def on_writer(self, event: e.WriterBegan) -> None:
         self._writer = event.epoch
@@ -223,10 +227,11 @@ class DaemonLogs:
     def on_configured(self, event: e.PoolConfigured) -> None:
         for kind in ("sched", "negotiator"):
             self._write(event.at, kind, "configured", {})
-        self._write_defrag(event.at, self._defrag.configured(event))
+        self._write_defrag_settings(event)
 
     def on_polled(self, event: e.DefragPolled) -> None:
-        self._write_defrag(event.at, self._defrag.polled(event))
+        for step, facts in self._defrag.polled(event):
+            self._write_defrag(event.at, event.daemon, step, facts)
 
     def on_drain(self, event: e.DrainBegan) -> None:
         self._write_startd(event, f"drain {event.schedule}")

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from attrs import evolve, field, frozen
 
 from ....domain.config import Configuration
+from ....domain.coverage.settings import DAEMON_LIST, is_manager_option, parse_daemon_list
 from ....domain.units import DAY, HOUR
 from .fold import LogLine, LogName
 from .line_table import ALWAYS, MATCH, STATUS
@@ -98,7 +99,7 @@ class LogFile:
 
 @frozen
 class LogSettings:
-    """The files of each daemon, and the format of times in them."""
+    """The files of each daemon, of further daemons by their names in DAEMON_LIST, and the format of times in them."""
 
     files: dict[str, tuple[LogFile, ...]]
     time_format: str
@@ -108,10 +109,11 @@ class LogSettings:
 
     def files_of(self, log: LogName) -> Iterator[LogFile]:
         """Yield the files of a log. Another machine's logs are in a directory with the machine's name."""
-        for file in self.files.get(log.daemon, ()):
+        own = self.files.get(log.local)  # None if the configuration does not list the further daemon any more
+        for file in self.files.get(log.daemon, ()) if own is None else own:
             folder, name = os.path.split(file.path)
-            if log.local and file.accepts_all:  # a daemon with a local name does not share the log
-                name = f"{log.local.title().replace('_', '')}Log"
+            if log.local and own is None and file.accepts_all:
+                name = _local_log(log.local)
             suffix = {"slot": log.slot, "job": log.job, "cluster": log.job.partition(".")[0]}.get(self.appends, "")
             if log.daemon == "STARTER" and suffix:
                 name = f"{name}.{quote(suffix, safe='')}"
@@ -132,12 +134,15 @@ def log_settings(load: Load, folder: str = "") -> LogSettings | None:
     for setting in _LOGS:
         daemon = setting.partition("_")[0]
         configuration = load(daemon)
-        file = _log_file(configuration, setting.removesuffix("_LOG"), warnings)
-        if folder:
-            name = os.path.basename(configuration.get(setting))
-            file = evolve(file, path=os.path.join(folder, name), largest=0)
-        if file.path:
-            files[daemon] = (*files.get(daemon, ()), file)
+        is_written, kind = bool(folder) or _is_set(configuration, "LOG"), setting.removesuffix("_LOG")
+        of_daemons = {daemon: _log_file(configuration, kind, warnings, is_written)}
+        for further in filter(is_manager_option, parse_daemon_list(configuration.get(DAEMON_LIST))):
+            if further != daemon and further.startswith(daemon):
+                of_daemons[further] = _further_file(configuration, further, kind, warnings, is_written)
+        for name, file in of_daemons.items():
+            if folder:
+                file = evolve(file, path=os.path.join(folder, os.path.basename(file.path)), largest=0)
+            files[name] = (*files.get(name, ()), *([file] if file.path else []))
     if not any(files.values()):
         return None
     time_format = configuration.get("DEBUG_TIME_FORMAT", "%m/%d/%y %H:%M:%S").strip('"')
@@ -154,8 +159,26 @@ def _is_set(configuration: Configuration, name: str) -> bool:
     return configuration.is_defined(name) and configuration.source(name).kind not in ("default", "detected")
 
 
-def _log_file(configuration: Configuration, name: str, warnings: list[str]) -> LogFile:
-    """Return the log `name`_LOG. If it is not written, the path is empty."""
+def _further_file(
+    configuration: Configuration, daemon: str, name: str, warnings: list[str], is_written: bool
+) -> LogFile:
+    """Return the log `name`_LOG of a further daemon, such as DEFRAG2. As in HTCondor, it does not share that log: the
+    path is LOCALNAME.DEFRAG_LOG, or its local name in the directory LOG."""
+    local_name = configuration.local_name(daemon)
+    file = _log_file(configuration.as_local(local_name), name, warnings, is_written)
+    if not file.accepts_all:
+        return file
+    default_path = os.path.join(configuration.get("LOG"), _local_log(local_name)) if is_written else ""
+    return evolve(file, path=configuration.get(f"{local_name}.{name}_LOG") or default_path)
+
+
+def _local_log(name: str) -> str:
+    return f"{name.title().replace('_', '')}Log"
+
+
+def _log_file(configuration: Configuration, name: str, warnings: list[str], is_written: bool) -> LogFile:
+    """Return the log `name`_LOG. If it is not written, because neither all logs are nor its path is set, the path is
+    empty."""
     daemon, _, category = name.partition("_")
     flags, unknown = DebugFlags(), list[str]()
     for text in (
@@ -170,9 +193,8 @@ def _log_file(configuration: Configuration, name: str, warnings: list[str]) -> L
     largest, by_time = _size(
         configuration, f"MAX_{name}_LOG", _size(configuration, "MAX_DEFAULT_LOG", (10 << 20, False))
     )
-    is_written = _is_set(configuration, "LOG") or _is_set(configuration, f"{name}_LOG")
     return LogFile(
-        configuration.get(f"{name}_LOG") if is_written else "",
+        configuration.get(f"{name}_LOG") if is_written or _is_set(configuration, f"{name}_LOG") else "",
         DebugFlags(frozenset({f"D_{category}"})) if category else flags,
         not category,
         largest,
