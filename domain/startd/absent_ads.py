@@ -29,8 +29,9 @@ _EXPIRE_AFTER: Final = {True: "OFFLINE_EXPIRE_ADS_AFTER", False: "ABSENT_EXPIRE_
 
 
 def lifetime(state: Manager, machine: Machine) -> int:
-    """Return how long the ads of a silent machine stay, in microseconds."""
-    own = machine.ad.get(OWN_LIFETIME, "")
+    """Return how long the ads of a silent machine stay, in microseconds. STARTD_ATTRS may add a lifetime to them."""
+    slot = next(iter(machine.slots.values()), None)
+    own = "" if slot is None else slot.ad.get(OWN_LIFETIME, "")
     return _microseconds(own if own.isdecimal() else _setting(state, "CLASSAD_LIFETIME"))
 
 

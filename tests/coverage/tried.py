@@ -25,7 +25,6 @@ from ..pool.real import Folder
 from .page import PAGE, Feature, features, tried_page
 
 PAGES = {path.stem: path for path in sorted((PAGE.parent / "tried").glob("*.md"))}
-UNFINISHED = "This page is not complete yet."
 COMMAND = Path(transcript.__file__).with_name("poolbook_command.py")
 _GROUP = re.compile(r"^## (.*?)\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
 _SECTION = re.compile(r"^### (.*?)\n(.*?)(?=^### |\Z)", re.MULTILINE | re.DOTALL)

@@ -520,6 +520,7 @@ class SimulatedPool:
         settings: dict[str, str] | None = None,
         behave: Behave = sleep_behaviour,
         machine: dict[str, str] | None = None,
+        slot: dict[str, str] | None = None,
         kind: str = "static",
         drifts: Sequence[int] = (0,),
         managers: int = 1,
@@ -530,7 +531,7 @@ class SimulatedPool:
         :param drifts: of a machine's clock, in microseconds per second; each machine has one of them
         """
         self.kind, self.startd = kind, startd or {}
-        self.machine = MACHINE | (machine or {})
+        self.machine, self.slot = MACHINE | (machine or {}), slot or {}
         self.random = Random(seed)
         self.network = Network(self.random)
         self.running: dict[str, tuple[NodeWorld, str]] = {}
@@ -582,9 +583,10 @@ class SimulatedPool:
 
     def add_machine(self, name: str, slots: int) -> None:
         share = {"Cpus": "1", "Memory": "1024", "Disk": "1000000"}
-        plans = tuple(s.SlotPlan(f"slot{n}@{name}", "static", share) for n in range(1, slots + 1))
+        plans = tuple(s.SlotPlan(f"slot{n}@{name}", "static", share | self.slot) for n in range(1, slots + 1))
         if self.kind == "partitionable":
-            plans = (s.SlotPlan(f"slot1@{name}", self.kind, {key: str(int(share[key]) * slots) for key in share}),)
+            whole = {key: str(int(value) * slots) for key, value in share.items()}
+            plans = (s.SlotPlan(f"slot1@{name}", self.kind, whole | self.slot),)
         self.nodes[f"execution-point/{name}"].ask(
             s.AddMachine(self.id(), name, self.machine | {"Machine": f'"{name}"'}, plans, self.startd)
         )

@@ -184,7 +184,7 @@ def test_without_requirements_the_ads_of_a_silent_machine_are_gone() -> None:
 
 
 def test_an_ad_may_have_its_own_lifetime() -> None:
-    pool = SimulatedPool(startd={"UPDATE_INTERVAL": "10"}, machine={"ClassAdLifetime": "100"})
+    pool = SimulatedPool(startd={"UPDATE_INTERVAL": "10"}, slot={"ClassAdLifetime": "100"})
     pool.manager.ask(s.ConfigurePool("x", SETTINGS))
     pool.advance(5)
     pool.ep().stop()
