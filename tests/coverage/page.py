@@ -105,7 +105,7 @@ def of_setting(name: str) -> str:
         return f"rejected unless -ignore-unenforced is given: {feature}"
     if is_limit(plain):
         return "implemented (the negotiator)"
-    for spelling in (plain, without_prefix(plain)):
+    for spelling in (plain, without_prefix(plain), plain.rpartition(".")[2]):
         if (component := implemented_by(spelling)) is not None:
             return f"implemented ({component})"
     return f"reported ({describe_effect(without_prefix(plain))})" if is_known(plain) else ""
