@@ -94,3 +94,8 @@ def dynamic_name(parent: str, taken: Container[str]) -> str:
     while (name := f"{slot}_{number}@{machine}") in taken:
         number += 1
     return name
+
+
+def global_id(pool: str, cluster: int, proc: int, qdate: int) -> str:
+    """Return a GlobalJobId: the queue's name, the job's id, and the submission time."""
+    return f"{pool}#{cluster}.{proc}#{qdate}"

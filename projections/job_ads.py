@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..domain.names import global_id
 from .job_query import ProcRange
 
 if TYPE_CHECKING:
@@ -25,11 +26,6 @@ Attributes = dict[str, tuple[str, str]]  #: lower-case name -> the name as last 
 
 def attributes(texts: Mapping[str, str]) -> Attributes:
     return {name.lower(): (name, text) for name, text in texts.items()}
-
-
-def global_id(pool: str, cluster: int, proc: int, qdate: int) -> str:
-    """Return a GlobalJobId: the queue's name, the job's id, and the submission time."""
-    return f"{pool}#{cluster}.{proc}#{qdate}"
 
 
 class ClusterRow(NamedTuple):

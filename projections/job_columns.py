@@ -14,7 +14,8 @@ from functools import partial
 from itertools import repeat
 from typing import TYPE_CHECKING, Any
 
-from .job_ads import Attributes, ClusterAds, Clusters, ads, attributes, global_id
+from ..domain.names import global_id
+from .job_ads import Attributes, ClusterAds, Clusters, ads, attributes
 from .job_query import ProcRange
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from attrs import frozen
 
 from ...domain.classad import ClassAd
 from ...domain.events import PoolFounded
+from ...domain.names import global_id
 from ...domain.ports.log import EventStore
 from ...domain.state.caches import ad_from_attributes
 from ...domain.state.peers import ACCESS_POINT
-from ...projections.job_ads import global_id
 from ...replay.runs.epochs import EPOCHS as EPOCH_BUILDERS
 from ...replay.runs.epochs import STARTD_EPOCHS, TRANSFERS, Builders, ads_with_positions
 from ..condor_tools.history import ads_of_file

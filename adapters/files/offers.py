@@ -26,7 +26,7 @@ from ..machine.execution.supervisor.dataflow import NEWER, NOT_NEEDED, are_outpu
 from ..machine.execution.supervisor.file_pieces import DIRECTORY, FILE, Entry, Layout, describe
 from ..machine.execution.supervisor.launch import Order
 from ..machine.execution.supervisor.rights import acting_as, ids_of_account
-from ..machine.execution.supervisor.spool import kept_names, recover
+from ..machine.execution.supervisor.spool import names_to_restore, recover
 from ..machine.execution.supervisor.transfer import list_inputs
 from ..machine.execution.supervisor.usage_meter import SENDING, TransferError
 from ..security.private_files import make_private_folder, read_private, write_private
@@ -168,7 +168,7 @@ def _iwd_error(iwd: str) -> TransferError | None:
 
 def _kept_files(order: Order) -> list[File]:
     spool: str = order["transfer"]["spool"]
-    names = kept_names(spool) if spool and recover(spool) else []
+    names = names_to_restore(order["transfer"]) if spool and recover(spool) else []
     return [File(f"{spool}/{name.rstrip('/')}", name.rstrip("/"), name.endswith("/")) for name in names]
 
 

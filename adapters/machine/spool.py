@@ -20,16 +20,20 @@ from threading import Thread
 from typing import Final
 
 from ...domain.config import Configuration
-from ...domain.events import Event, JobsTransitioned, Procs
+from ...domain.events import Event, JobsTransitioned, JobTransferEnded, Procs
 from ...domain.state_machines.job_rows import LEFT
+from .checkpoint_cleanup import ENDED, CheckpointCleanup, CleanupSettings
 from .execution.activation import UnixAccount
 from .execution.supervisor.rights import UserIds, acting_as
 from .execution.supervisor.scratch import remove_now
+from .execution.supervisor.url_checkpoints import CLEANUP
 from .starter import make_own_directory, make_private_directory
 
 SPOOL: Final = "SPOOL"
 _WIDTH: Final = 10_000  #: maximum number of entries of a directory
-_OF_A_JOB: Final = re.compile(r"cluster([0-9]{1,10})\.proc([0-9]{1,10})\.subproc0(?:\.tmp|\.swap)?", re.ASCII)
+_OF_A_JOB: Final = re.compile(
+    r"cluster([0-9]{1,10})\.proc([0-9]{1,10})\.subproc0(?:\.tmp|\.swap|\.cleanup|\.ended)?", re.ASCII
+)
 
 
 class Spool:
@@ -41,10 +45,12 @@ class Spool:
         self._users: set[int] = set()
         self._waste: SimpleQueue[str] = SimpleQueue()
         self._remover: Thread | None = None
+        self.cleanup = CheckpointCleanup(self._rights_to_remove, self.remove, lambda: map(_plain, self._cleanups()))
 
     def configure(self, configuration: Configuration) -> None:
         """Use the directory that SPOOL names. Raise `ConfigError` if the directory cannot be used, or if the previous
         spool still contains files."""
+        self.cleanup.settings = CleanupSettings(**configuration.field_values(CleanupSettings))
         if configuration.source(SPOOL).kind == "default":
             return
         named = configuration.get(SPOOL)
@@ -73,8 +79,7 @@ class Spool:
         """Return a job's directory, which need not exist. ``user``: the owner of its files, if not this process's user;
         create that user's part of the spool. Raise `ValueError` if that fails."""
         root = self.root if user is None else self._directory_of_user(user)
-        name = f"cluster{cluster}.proc{proc}.subproc0"
-        return f"{root}/{cluster % _WIDTH}/{proc % _WIDTH}/{name}"
+        return f"{root}/{_name_of(cluster, proc)}"
 
     def _directory_of_user(self, user: UnixAccount) -> Path:
         user_folder = self.of_users / str(user.uid)
@@ -105,11 +110,17 @@ class Spool:
                 if match := _OF_A_JOB.fullmatch(os.path.basename(path)):
                     yield int(match[1]), int(match[2]), path
 
-    def remove_ended_jobs(self, _: int, events: Sequence[Event]) -> None:
-        """Remove the spool directories of jobs that leave the queue with these events."""
+    def follow(self, _: int, events: Sequence[Event]) -> None:
+        """Remove the spool directories of jobs that leave the queue with these events, and delete checkpoints that are
+        not needed any more."""
         for event in events:
             if isinstance(event, JobsTransitioned) and event.target == LEFT:
                 self.remove_jobs(event.cluster, event.procs)
+            elif isinstance(event, JobTransferEnded) and (event.way == "checkpoint" or event.failed):
+                for root in self._spool_roots():
+                    path = f"{root}/{_name_of(event.cluster, event.proc)}"
+                    if os.path.isdir(f"{path}{CLEANUP}"):
+                        self.cleanup.start(path, has_ended=False)
 
     def remove_jobs(self, cluster: int, procs: Procs) -> None:
         for root in self._spool_roots():
@@ -122,9 +133,22 @@ class Spool:
     def sweep(self, in_queue: Callable[[int, int], bool]) -> None:
         """Remove the directories of jobs that are not in the queue, as after the pool was killed."""
         self._remove_later(path for cluster, proc, path in self.jobs() if not in_queue(cluster, proc))
+        for path in self._cleanups():
+            if path.endswith(CLEANUP):
+                self.cleanup.start(_plain(path), has_ended=False)
+
+    def _cleanups(self) -> Iterator[str]:
+        return (path for _, _, path in self.jobs() if path.endswith((CLEANUP, ENDED)))
 
     def _remove_later(self, paths: Iterable[str]) -> None:
-        for path in paths:
+        """Remove directories, unless they belong to a job with checkpoints at a URL: these are deleted first."""
+        all_paths = list(paths)
+        cleaned = {_plain(path) for path in all_paths if path.endswith((CLEANUP, ENDED))}
+        for path in cleaned:
+            self.cleanup.start(path, has_ended=True)
+        for path in all_paths:
+            if _plain(path) in cleaned:
+                continue
             self._waste.put(path)
             if self._remover is None:
                 self._remover = Thread(target=self._remove_queued, daemon=True, name="spool")
@@ -150,6 +174,23 @@ class Spool:
             return None
         info = user_folder.stat(follow_symlinks=False)
         return UserIds(info.st_uid, info.st_gid) if info.st_uid != os.geteuid() else None
+
+
+def job_of(path: str) -> tuple[int, int]:
+    """Return the cluster and the process number of the job that a spool directory belongs to."""
+    match = _OF_A_JOB.fullmatch(os.path.basename(path))
+    assert match is not None, path
+    return int(match[1]), int(match[2])
+
+
+def _name_of(cluster: int, proc: int) -> str:
+    return f"{cluster % _WIDTH}/{proc % _WIDTH}/cluster{cluster}.proc{proc}.subproc0"
+
+
+def _plain(path: str) -> str:
+    """Return the spool directory next to which this directory is."""
+    head, dot, _ = path.rpartition(".subproc0")
+    return f"{head}{dot}"
 
 
 def _entries(folder: str | Path) -> list[str]:

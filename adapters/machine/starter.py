@@ -60,6 +60,8 @@ class Starter:
     urls: bool = field(default=True, metadata=setting(ENABLED, bool))
     plugins: Mapping[str, Sequence[str]] = field(factory=plugins_by_method)  #: the plugin command for each URL scheme
     plugin_seconds: int = field(default=72_000, metadata=setting("MAX_FILE_TRANSFER_PLUGIN_LIFETIME", int))
+    extra_checkpoints: int = field(default=1, metadata=setting("DEFAULT_NUM_EXTRA_CHECKPOINTS", int))
+    """How many checkpoints at a URL are kept in addition to the last one."""
     wrapper: str = field(default="", metadata=setting("USER_JOB_WRAPPER", str))  #: starts jobs; empty: none does
     update_every: int = field(default=300, metadata=setting("STARTER_UPDATE_INTERVAL", int))  #: seconds
     first_update: int = field(default=0, metadata=setting("STARTER_INITIAL_UPDATE_INTERVAL", int))  #: seconds

@@ -269,6 +269,8 @@ def file_transfer(
     when = job.text("WhenToTransferOutput").upper()
     checkpoint = _checkpoint(job)
     keeps_spool = when == "ON_EXIT_OR_EVICT" or checkpoint is not None
+    checkpoint_url = _checkpoint_url(job) if checkpoint is not None else ""
+    number = job.number("CheckpointNumber")
     return execution.FileTransfer(
         executable=job.value("TransferExecutable") is not False,
         inputs=(*brought, *inputs),
@@ -284,9 +286,12 @@ def file_transfer(
         destination=job.text("OutputDestination"),
         success=job.number("JobSuccessExitCode") if when == "ON_SUCCESS" else None,
         spool=spool if keeps_spool else "",
-        on_evict=when == "ON_EXIT_OR_EVICT",
+        on_evict=when == "ON_EXIT_OR_EVICT" and not checkpoint_url,
         checkpoint=checkpoint,
         checkpoint_files=_names(job.text("TransferCheckpoint")) if "TransferCheckpoint" in job else None,
+        checkpoint_url=checkpoint_url,
+        checkpoint_number=-1 if number is None else number,
+        kept_checkpoints=1 + max(0, starter.extra_checkpoints),
         appends=keeps_spool and (checkpoint is not None or job.value("EraseOutputAndErrorOnRestart") is False),
     )
 
@@ -309,6 +314,13 @@ def _checkpoint(job: ReadAd) -> dict[str, int] | None:
     if job.is_true("SuccessCheckpointExitBySignal"):
         return {"signal": _signal(job, "SuccessCheckpointExitSignal")}
     return {"code": job.number("SuccessCheckpointExitCode") or 0}
+
+
+def _checkpoint_url(job: ReadAd) -> str:
+    """Return the URL below which the checkpoints of a job are stored, or an empty string for its spool directory."""
+    destination = job.text("CheckpointDestination")
+    slash = "" if destination.endswith("/") else "/"
+    return f"{destination}{slash}{job.text('GlobalJobId').replace('#', '_')}" if destination else ""
 
 
 _STREAMS = {

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import pwd
 import selectors
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 
 from attrs import evolve
 from msgspec.structs import replace
@@ -23,6 +25,7 @@ from ...domain.ports.stimuli import (
     ActivationStarted,
     BackfillEnded,
     BackfillRunning,
+    CheckpointsCleaned,
     DevicesFailed,
     MailHandled,
     SensorsReported,
@@ -40,7 +43,7 @@ from ..machine.execution.client import Known, ReplacedError, Supervisor, Supervi
 from ..machine.host import user_name
 from ..machine.mail import Mailer, MailSettings
 from ..machine.sensors import CondorLoad, Sensors, machine_load
-from ..machine.spool import Spool
+from ..machine.spool import Spool, job_of
 from ..machine.starter import Starter
 from .activations import PLAIN, ReadAd, activation, client_activation, sandbox_attributes
 from .hold_reasons import FAILED_CHECKPOINT, held_for_failure, held_for_limit, held_for_transfer, not_ours
@@ -131,6 +134,8 @@ class LocalWorld(World):
         self._starter = PLAIN
         self.uid_domain = ""  #: of the pool, for an execution point that receives jobs of other pools
         self.spool = Spool(self._folder)
+        self._cleanups: SimpleQueue[CheckpointsCleaned] = SimpleQueue()
+        self._wake: tuple[socket.socket, ...] = ()  # wakes this world when checkpoints were deleted
         self._sensors: Sensors | None = None
         self._devices = DeviceUse()
         self._benchmarks = Benchmarks(self.watch, self.unwatch, tell, lambda: self._cron.is_below_max_load())
@@ -217,6 +222,23 @@ class LocalWorld(World):
     def _report_mail(self, mail: Mail, failure: str) -> None:
         self._news.append(MailHandled(f"mail-{mail.key}", mail.key, failure))
 
+    def watch_cleanup(self) -> None:
+        """Watch the thread that deletes checkpoints."""
+        self._wake = socket.socketpair()
+        self.watch(self._wake[0].fileno(), self._take_cleanup)
+        self.spool.cleanup.report = self._report_cleanup
+
+    def _report_cleanup(self, spool: str, numbers: tuple[int, ...], failure: str) -> None:
+        """Pass on, from the thread that deletes checkpoints, what it did."""
+        job = job_of(spool)
+        self._cleanups.put(CheckpointsCleaned(f"cleanup-{job[0]}.{job[1]}-{self.now()}", *job, numbers, failure))
+        with suppress(OSError):  # this world is closed; the next one tries what failed again
+            self._wake[1].send(b"\0")
+
+    def _take_cleanup(self) -> None:
+        self._wake[0].recv(1)
+        self._news.append(self._cleanups.get())
+
     def claimed_keys(self) -> frozenset[str]:
         """Return the log's activations in this directory: those running under its supervisor, and those whose end it
         has recorded."""
@@ -248,12 +270,22 @@ class LocalWorld(World):
             if launch.holder:
                 return self._with_files(launch, activation(launch, self._starter, account, account, place))
             spool = self.spool.path(launch.cluster, launch.proc, files)
-            return activation(launch, self._starter, account, files, place, spool)
+            return self._with_cleanup(activation(launch, self._starter, account, files, place, spool))
         if launch.holder:  # as with HTCondor, the jobs of all users run as the user who serves the machine
             return self._with_files(launch, activation(launch, self._starter))
         if launch.owner not in self.owners:
             raise NotRun(NO_ACCOUNT, not_ours(launch.owner))
-        return activation(launch, self._starter, spool=self.spool.path(launch.cluster, launch.proc))
+        spool = self.spool.path(launch.cluster, launch.proc)
+        return self._with_cleanup(activation(launch, self._starter, spool=spool))
+
+    def _with_cleanup(self, request: execution.LaunchRequest) -> execution.LaunchRequest:
+        """Prepare the deletion of a job's checkpoints before the first one exists. Raise `ValueError` if that fails."""
+        if request.transfer is not None and request.transfer.checkpoint_url:
+            try:
+                self.spool.cleanup.prepare(request.transfer.spool, request.transfer.checkpoint_url, request.job_ad)
+            except OSError as error:
+                raise ValueError(f"{error.filename}: {error.strerror}") from None
+        return request
 
     def _with_files(self, launch: Launch, request: execution.LaunchRequest) -> execution.LaunchRequest:
         """Let a job of another access point transfer its files from and to there. Raise `NotRun` if that is unknown
@@ -498,4 +530,6 @@ class LocalWorld(World):
         if self._sensors is not None:
             self._sensors.close()
         self._supervisor.close()
+        for end in self._wake:
+            end.close()
         self._selector.close()

@@ -31,7 +31,7 @@ from ...domain.ports.world import ClientLaunch, Launch, Mail, World
 from ...domain.schedd.constraints import EvaluationBudget, NeedsPreEvaluation
 from ...domain.startd.slot_records import with_slot_records
 from ...domain.state.caches import Caches
-from ...domain.state.job_ad import expanded_ad, unquoted
+from ...domain.state.job_ad import launch_ad, unquoted
 from ...domain.state.pool_settings import TRANSFER_LIMITS
 from ...domain.state.records import Activation, BackfillClient, Slot
 from ...domain.state.state import AccessPoint, State, acts_as
@@ -318,19 +318,20 @@ class LogWriter:
         cluster = self.state.clusters[activation.cluster]
         slot = self.state.slots.get(activation.slot)
         owner = self.state.owner(cluster)
-        job, machine = expanded_ad(cluster.attributes(activation.proc)), {} if slot is None else slot.ad.as_plain_dict()
+        ids = activation.cluster, activation.proc
+        job = launch_ad(cluster.attributes(activation.proc), self.state.name, ids)
+        machine = {} if slot is None else slot.ad.as_plain_dict()
         limits = self._transfer_limits()
-        return Launch(
-            activation.key, activation.cluster, activation.proc, activation.slot, job, machine, owner, limits,
-            waits=bool(activation.deferred),
-        )  # fmt: skip
+        waits = bool(activation.deferred)
+        return Launch(activation.key, *ids, activation.slot, job, machine, owner, limits, waits=waits)
 
     def _remote_launch(self, slot: Slot) -> Launch:
         """Return the launch of an external access point's job."""
         starter, claim = slot.activation, slot.claim
         assert starter is not None and claim is not None, "a run needs a claim until its end"
         owner = unquoted(starter.ad.get("Owner", "")) or claim.submitter.partition("@")[0]
-        job, ad, machine = JobId.parse(starter.job), expanded_ad(starter.ad), slot.ad.as_plain_dict()
+        job, machine = JobId.parse(starter.job), slot.ad.as_plain_dict()
+        ad = launch_ad(starter.ad, claim.holder.rpartition("/")[2], job)
         limits, deadline = self._transfer_limits(), self.deadline_of(slot)
         waits = bool(starter.deferred)
         return Launch(starter.key, *job, slot.name, ad, machine, owner, limits, deadline, claim.holder, waits)

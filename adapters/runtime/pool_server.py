@@ -297,7 +297,8 @@ class PoolServer:
         self._subscribers.catch_up(self.world.now())
         self.engine.subscribe(lambda first, events: self._subscribers.process_events(first, events, self.world.now()))
         self.engine.subscribe(lambda first, events: self._evaluations.discard_changed(events))
-        self.engine.subscribe(self.world.spool.remove_ended_jobs)
+        self.world.watch_cleanup()
+        self.engine.subscribe(self.world.spool.follow)
         self.world.spool.sweep(lambda cluster, proc: proc in self.engine.state.clusters.get(cluster, ()))
         if self._lost:
             now = self.world.now()

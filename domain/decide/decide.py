@@ -57,6 +57,7 @@ _RULES: Final = Rules(
         s.ActivationChirped: "schedd.job_processes.log_chirp",
         s.ActivationEnded: "schedd.job_processes.end_run",
         s.MailHandled: "schedd.notification.mail_handled",
+        s.CheckpointsCleaned: "schedd.job_processes.log_cleanup",
         s.LeaveQueue: "schedd.leave_queue.move_to_history",
         s.ScheduleJobs: "schedd.job_deferral.schedule_jobs",
         s.RejectRequests: "decide.decide.record_rejections",

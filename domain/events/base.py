@@ -41,7 +41,8 @@ CAUSE_CODES: frozenset[str] = frozenset({
     "execute_duration", "timer_remove", "timer_undefined", "periodic_hold", "periodic_release", "periodic_remove",
     "periodic_vacate",
     "system_periodic_hold", "system_periodic_release", "system_periodic_remove", "system_periodic_vacate",
-    "evict_transform", "chirp", "notified", "mailed", "cooled_down", "noop",
+    "evict_transform", "chirp", "notified", "mailed", "cooled_down",
+    "checkpoint_cleanup", "noop",
     # condor_now
     "run_now", "coalesced", "now_lost", "now_late", "now_taken", "now_gone", "now_not_idle", "now_static", "now_apart",
     "now_unfit",

@@ -242,6 +242,16 @@ class ReservationEnded(ClusterEvent, frozen=True):
     slot: str = ""  #: the combined slot, claimed for the job (empty: condor_now failed)
 
 
+@event("job.checkpoints_deleted")
+class CheckpointsDeleted(ClusterEvent, frozen=True):
+    """Checkpoints of a job were deleted at its checkpoint_destination, or could not be. The job may have left the
+    queue."""
+
+    proc: int  #: the job's process number
+    numbers: tuple[int, ...]  #: the numbers of the deleted checkpoints
+    failure: str = ""  #: why others could not be deleted (empty: they were, or there are none)
+
+
 @event("job.mail_due")
 class MailDue(ClusterEvent, frozen=True):
     """A mail about a job must be sent (``notification``). The pool tries until the log contains the result."""

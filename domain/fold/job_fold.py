@@ -154,4 +154,5 @@ FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.JobCooledDown: _fold_job_cooled_down,
     e.MailDue: _fold_mail_due,
     e.Mailed: _fold_mailed,
+    e.CheckpointsDeleted: lambda state, event: None,
 }

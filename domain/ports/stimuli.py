@@ -470,6 +470,15 @@ class MailHandled(Stimulus, frozen=True):
     failure: str = ""
 
 
+class CheckpointsCleaned(Stimulus, frozen=True):
+    """Checkpoints of a job were deleted at its checkpoint_destination, or with ``failure``, some could not be."""
+
+    cluster: int
+    proc: int
+    numbers: tuple[int, ...]
+    failure: str = ""
+
+
 class LeaveQueue(Stimulus, frozen=True):
     """Decide which of these ended jobs leave the queue."""
 

@@ -10,9 +10,25 @@ from msgspec.structs import replace
 
 from ..classad import ClassAdSyntaxError, parse
 from ..decision.draft import Draft
-from ..events import Ad, JobExecuting, JobExited, JobMeasured, JobsEdited, JobTransferBegan, JobTransferEnded
+from ..events import (
+    Ad,
+    CheckpointsDeleted,
+    JobExecuting,
+    JobExited,
+    JobMeasured,
+    JobsEdited,
+    JobTransferBegan,
+    JobTransferEnded,
+)
 from ..ports.messages import EndJob
-from ..ports.stimuli import ActivationChirped, ActivationEnded, ActivationMeasured, ActivationStarted, Transferred
+from ..ports.stimuli import (
+    ActivationChirped,
+    ActivationEnded,
+    ActivationMeasured,
+    ActivationStarted,
+    CheckpointsCleaned,
+    Transferred,
+)
 from ..state.cluster import SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import HOLD_ATTRIBUTES, SKIPPED, hold_reason, parse_int, quoted, unquoted, vacate_reason
 from ..state.measurements import is_notable
@@ -109,6 +125,12 @@ def log_transfer(draft: Draft[AccessPoint], stimulus: Transferred) -> None:
         event = JobTransferEnded(*draft.header(cause), *job, stimulus.way, stimulus.files, stimulus.size)
         event = replace(event, number=stimulus.number, kept=stimulus.spooled)
         draft.emit(replace(event, listed=stimulus.listed, failed=stimulus.failed, urls=stimulus.urls, ended=ended_at))
+
+
+def log_cleanup(draft: Draft[AccessPoint], stimulus: CheckpointsCleaned) -> None:
+    """Log that checkpoints of a job, which may have left the queue, were deleted or could not be."""
+    job = stimulus.cluster, stimulus.proc
+    draft.emit(CheckpointsDeleted(*draft.header("checkpoint_cleanup"), *job, stimulus.numbers, stimulus.failure))
 
 
 def log_start(draft: Draft[AccessPoint], stimulus: ActivationStarted) -> None:

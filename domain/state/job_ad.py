@@ -28,6 +28,7 @@ from ..events import (
     JobTransferBegan,
     JobTransferEnded,
 )
+from ..names import global_id
 from ..state_machines import HTCONDOR_25, LEFT
 from ..state_machines.hold_codes import StopReason, code_name
 from ..state_machines.job_rows import JobStatus
@@ -298,7 +299,7 @@ def _fold_transfer_end(job: _Attributes, event: JobTransferEnded) -> None:
         if not event.failed:
             changes["JobCurrentFinishTransferInputDate"] = now
     if event.way == "checkpoint":  # HTCondor does not count its bytes
-        if not event.failed:
+        if not event.failed or job.text("CheckpointDestination"):  # part of a failed one may be at its destination
             changes["CheckpointNumber"] = str(int(job.text("CheckpointNumber", "-1") or -1) + 1)
         return
     before = dict(re.findall(_COUNT, job.text(f"Transfer{long}Stats")))
@@ -502,7 +503,9 @@ EXPANDED = "MATCH_EXP_"
 """The prefix of an attribute with the value that ``$$(...)`` expanded to."""
 
 
-def expanded_ad(ad: Mapping[str, str]) -> dict[str, str]:
-    """Return the ad for a job's processes: each attribute with ``$$(...)`` has its expanded value."""
+def launch_ad(ad: Mapping[str, str], queue: str, job: tuple[int, int]) -> dict[str, str]:
+    """Return the ad for a job's processes: with its GlobalJobId in this queue, and with the expanded value of each
+    attribute with ``$$(...)``."""
     names = [name for name in ad if EXPANDED in name and name.startswith(EXPANDED)]
-    return {**ad, **{name.removeprefix(EXPANDED): ad[name] for name in names}}
+    global_job_id = quoted(global_id(queue, *job, parse_int(ad.get("QDate", ""))))
+    return {**ad, "GlobalJobId": global_job_id, **{name.removeprefix(EXPANDED): ad[name] for name in names}}

@@ -45,7 +45,6 @@ BASE_AD: dict[str, str] = {name: text for name, _, text in (line.partition(" = "
 
 # Commands of unsupported features, each with an alternative to suggest.
 UNSUPPORTED: tuple[tuple[str, str], ...] = (
-    ("checkpoint_destination", "checkpoints are kept in the pool's spool; leave checkpoint_destination out"),
     ("tool_daemon_cmd", "tool daemons are not supported; start the tool from the job's own script"),
 )
 

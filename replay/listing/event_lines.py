@@ -187,6 +187,9 @@ OF_JOBS: dict[type[e.Event], Callable[[Any], Row]] = {
     e.ReservationEnded: lambda event: Row("reservation over", f"on {event.slot}" if event.slot else ""),
     e.MailDue: lambda event: Row("mail due", f"to {', '.join(event.to) or 'no one'}: {shorten_text(event.subject)}"),
     e.Mailed: lambda event: Row("mailed", shorten_text(event.failure) or "sent"),
+    e.CheckpointsDeleted: lambda event: Row(
+        "cleanup", shorten_text(event.failure) or f"checkpoints {', '.join(map(str, event.numbers))} deleted"
+    ),
     e.JobTransferEnded: _transfer_row,
     e.JobMeasured: _usage_row,
     e.JobExited: _job_end_row,

@@ -153,6 +153,12 @@ def _check_values_before(pool: JudgedPool, cluster: Cluster, proc: int, event: e
             pool.report((cluster.id, proc), "value", words)
 
 
+@rule(e.CheckpointsDeleted)
+def check_checkpoints_deleted(pool: JudgedPool, event: e.CheckpointsDeleted) -> None:
+    if event.cluster >= pool.state.next_cluster:
+        pool.report(event, "reference", "its checkpoints are deleted, but there is no such job")
+
+
 @rule(e.MailDue)
 def check_mail_due(pool: JudgedPool, event: e.MailDue) -> None:
     if event.cluster not in pool.state.clusters:

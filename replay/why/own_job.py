@@ -292,6 +292,10 @@ class OwnJob(JobLife):
             facts = {"to": ", ".join(due_mail.to), "subject": due_mail.subject, "failure": event.failure}
             self.narrate(position, event, code, **facts)
 
+    def on_checkpoints_deleted(self, position: int, event: e.CheckpointsDeleted) -> None:
+        numbers = ", ".join(map(str, event.numbers))
+        self.narrate(position, event, "checkpoints_deleted", numbers=numbers, failure=event.failure)
+
     def on_reserved(self, position: int, event: e.ClaimsReserved) -> None:
         facts = {"slots": " and ".join(event.claims), "why": self.context.cause_text(event)}
         self.reservation = self.narrate(position, event, "reserved", **facts)

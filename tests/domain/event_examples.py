@@ -40,6 +40,7 @@ EXAMPLES: list[e.Event] = [
     e.JobCooledDown(AT, "cooled_down", "tick-2", 1, 0),
     e.ClaimsReserved(AT, "run_now", "now-1", 2, 0, {"slot1@h": "slot1@h#1"}, AT + 20_000_000),
     e.ReservationEnded(AT, "coalesced", "exit-1", 2, 0, "slot1_1@h"),
+    e.CheckpointsDeleted(AT, "checkpoint_cleanup", "cleanup-1", 1, 0, (0, 1), "no line for file:///c/pool_1.0_1/0002"),
     e.MailDue(AT, "notified", "exit-1", 1, 0, ("alice@h",), "[Condor] Condor Job 1.0", "Condor job 1.0\n"),
     e.Mailed(AT, "mailed", "mail-17", 1, 0, 17),
     e.JobSignalled(AT, "user_hold", "hold-1", 1, 0, "soft", AT + 10_000_000),

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from poolbook.adapters.machine.execution.activation import SKIPPED, Chirp, Exited, Failed, Started, Transferring
+from poolbook.adapters.machine.execution.supervisor import url_checkpoints
+from poolbook.adapters.machine.transfer_plugins import plugins_by_method
 
 from ..execution.bench import wait
 from ..execution.test_chirp import Client
@@ -195,3 +197,35 @@ def test_what_was_received_is_removed_when_the_activation_is_withdrawn(site: Sit
     site.offers.withdraw([ACTIVATION])
     wait(lambda: not list((site.folder / "files/notes").iterdir()))
     assert site.offers.find(ACTIVATION) is None
+
+
+def test_checkpoints_at_a_url_have_their_manifests_at_the_access_point(site: Site) -> None:
+    spool, url = site.folder / "spool/1/0/cluster1.proc0.subproc0", f"file://{site.folder}/store/ap_1.0_9"
+    script = (
+        "n=$(cat state 2>/dev/null || echo 0); echo from $n; echo $((n+1)) > state; mkdir -p d; echo $n > d/n;"
+        " test $n = 2 && test ! -e FOLDER/go && { touch FOLDER/ready; sleep 1000; }; test $n -ge 4 || exit 85"
+    ).replace("FOLDER", str(site.folder))
+    transfer = {
+        "spool": str(spool), "checkpoint": {"code": 85}, "checkpoint_files": ("state", "d"), "outputs": ("state",),
+        "appends": True, "checkpoint_url": url, "plugins": plugins_by_method(), "plugin_seconds": 100,
+    }  # fmt: skip
+    site.start(script, transfer=transfer)
+    wait(lambda: (site.folder / "ready").exists())
+    site.bench.supervisor.signal("1", "hard")
+    site.bench.end("1")
+    checkpoint = site.folder / "store/ap_1.0_9/0001"
+    assert sorted(tree(checkpoint)) == ["_condor_stdout", "d", "d/n", "state"]
+    manifests = ["_condor_checkpoint_MANIFEST.0000", "_condor_checkpoint_MANIFEST.0001"]
+    assert sorted(os.listdir(spool)) == [".poolbook-kept", *manifests]
+    (checkpoint / "state").write_text("3\n")
+    (site.folder / "go").touch()
+    site.start(script, key="2", activation="8", transfer=transfer)
+    end: Failed = site.bench.end("2")
+    assert end.failure is not None and (end.failure.code, end.failure.errno) == (13, url_checkpoints.INVALID)
+    assert os.listdir(f"{spool}.cleanup") == ["_condor_checkpoint_FAILURE.0001"]
+    site.start(script, key="3", activation="9", transfer={**transfer, "checkpoint_number": 1})
+    assert site.bench.end("3").code == 0
+    assert (site.iwd / "out").read_text() == "".join(f"from {n}\n" for n in range(5))
+    assert sorted(path.name for path in checkpoint.parent.iterdir()) == ["0000", "0001", "0002", "0003", "0004"]
+    kept = ["_condor_checkpoint_MANIFEST.0003", "_condor_checkpoint_MANIFEST.0004"]
+    assert sorted(os.listdir(spool)) == [".poolbook-kept", *kept]

@@ -175,3 +175,43 @@ def test_files_are_transferred_between_roles(tmp_path: Path) -> None:
         roles.wait_for((tmp_path / "made").exists)
         assert (tmp_path / "stdout").read_text() == "first\nsecond\n"
         assert (tmp_path / "made").read_text() == "made\n"
+
+
+def test_checkpoints_at_a_url_survive_a_change_of_the_execution_point(tmp_path: Path) -> None:
+    store = tmp_path / "store"
+    (tmp_path / "map").write_text(
+        rf"* file://{store}/ cleanup_locally_mounted_checkpoint,-prefix,\0,-path,{store}" + "\n"
+    )
+    (tmp_path / "ap.conf").write_text(f"CHECKPOINT_DESTINATION_MAPFILE = {tmp_path}/map\n")
+    (tmp_path / "job.sh").write_text(
+        f"""#!/bin/sh
+n=$(cat state 2>/dev/null || echo 0); echo "from $n"; n=$((n+1)); echo $n > state
+test $n -ge 4 && exit 0
+test $n -eq 3 && test ! -e {tmp_path}/go && touch {tmp_path}/waits && sleep 1000
+exit 85
+"""
+    )
+    (tmp_path / "job.sub").write_text(
+        f"executable = job.sh\noutput = out\nlog = job.log\nshould_transfer_files = YES\ncheckpoint_exit_code = 85\n"
+        f"transfer_checkpoint_files = state\ncheckpoint_destination = file://{store}\nqueue\n"
+    )
+    with role_processes(tmp_path) as roles:
+        roles.start_manager()
+        token = roles.token()
+        roles.start("a.db", "join", roles.url, token, "-role", "access-point", "-name", "ap", "-config", "ap.conf")
+        roles.start("e.db", "join", roles.url, token, *EXECUTION_POINT, "-name", "ep")
+        roles.call("submit", "job.sub", "-log", "a.db")
+        roles.wait_for((tmp_path / "waits").exists)
+        (job,) = roles.call("q", "-af", "GlobalJobId", "-log", "a.db").split()
+        assert job.startswith("ap#1.0#")
+        assert sorted(path.name for path in (store / job.replace("#", "_")).iterdir()) == ["0000", "0001"]
+        roles.call("hold", "1", "-log", "a.db")
+        roles.wait_for(lambda: "\n012 (" in (tmp_path / "job.log").read_text())  # its processes have ended
+        roles.stop("e.db")
+        (tmp_path / "go").touch()
+        roles.start("f.db", "join", roles.url, token, *EXECUTION_POINT, "-name", "fp")
+        roles.call("release", "1", "-log", "a.db")
+        roles.wait_until_printed("out", "from 0\nfrom 1\nfrom 2\nfrom 3\n")
+        roles.wait_for(lambda: "1, 2 deleted" in roles.call("log", "1", "-log", "a.db"))
+        assert list(store.iterdir()) == []
+        assert "a.db: sound" in roles.call("verify", "-log", "a.db")

@@ -289,6 +289,34 @@ def test_the_files_of_an_evicted_job_are_stored_for_its_owner_alone(pool: PoolFo
     pool.configure("")
 
 
+PLUGIN = r"""#!/bin/sh
+grep -o '\[[^]]*\]' "$2" | while read -r ad; do
+    url=$(echo "$ad" | sed 's/.*Url = "\([^"]*\)".*/\1/') path=$(echo "$ad" | sed 's/.*FileName = "\([^"]*\)".*/\1/')
+    mkdir -p "$(dirname "${url#own://}")"; cp "$path" "${url#own://}"
+    echo "[ TransferUrl = \"$url\"; TransferSuccess = true ]"
+done > "$4"
+"""
+
+
+def test_checkpoints_at_a_url_are_stored_and_deleted_as_the_owner(pool: PoolForAll) -> None:
+    pool.write("clean", """rm "${2#own://}/$4"; id -un > "${2#own://}/../../$4" """)
+    pool.write("map", f"* own:// /bin/sh,{pool.path}/clean\n")
+    pool.configure(f"{SLOT_USERS}CHECKPOINT_DESTINATION_MAPFILE = {pool.path}/map\n")
+    home = pool.home(OWNER)
+    pool.write("plugin", PLUGIN)
+    (pool.path / "plugin").chmod(0o755)
+    more = "checkpoint_exit_code = 85\ntransfer_checkpoint_files = made\nshould_transfer_files = YES\n"
+    more += f"checkpoint_destination = own://{home}/store\ntransfer_plugins = own={pool.path}/plugin\n"
+    more += "transfer_output_files ="
+    cluster = pool.submit(OWNER, "test -e made && exit 0; touch made; exit 85", more)
+    assert pool.wait_for_end(cluster) == ""
+    pool.wait_for(lambda: not list((pool.path / f"pool.db.spool/{OWNER.pw_uid}").iterdir()))
+    (checkpoint,) = (home / "store").glob(f"*_{cluster}.0_*/0000")
+    assert (list(checkpoint.iterdir()), checkpoint.stat().st_uid) == ([], OWNER.pw_uid)
+    assert (home / "store/made").read_text() == f"{OWNER.pw_name}\n"
+    pool.configure("")
+
+
 def test_only_root_can_read_the_pools_files(pool: PoolForAll) -> None:
     modes = {
         "pool.db": 0o644, "pool.db.lock": 0o644, "pool.db.sock": 0o666, "pool.db.d": 0o700, "pool.db.execute": 0o711,

@@ -94,6 +94,8 @@ OF_DEFRAG: frozenset[type[e.Event]] = frozenset({e.DefragPolled})
 """Edited by tests/defrag/test_validation.py."""
 OF_GROUPS: frozenset[type[e.Event]] = frozenset({e.QuotasAssigned})
 """Covered by tests/groups/test_quota_reports.py."""
+OF_CHECKPOINTS: frozenset[type[e.Event]] = frozenset({e.CheckpointsDeleted})
+"""Covered by tests/pool/test_checkpoint_destination.py."""
 OF_HTTPS: frozenset[type[e.Event]] = frozenset({e.RequestsRejected})
 """Covered by tests/https/test_rejections.py."""
 OF_MANAGERS: frozenset[type[e.Event]] = frozenset(
@@ -120,6 +122,7 @@ def test_the_unedited_history_is_sound_and_has_every_kind_of_queue_event(dialect
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
     other_kinds = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY | OF_PEERS | OF_HTTPS | OF_MANAGERS
+    other_kinds |= OF_CHECKPOINTS
     missing = set(e.TOPICS.values()) - e.IMPORTED - other_kinds - {type(event) for event in log}
     assert missing <= {e.MatchVoided, e.PoolConfigured}
 

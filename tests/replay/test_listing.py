@@ -301,6 +301,7 @@ def test_every_kind_of_event_has_a_line() -> None:
         "cooled down",
         "reserved",
         "reservation over",
+        "cleanup",
         "mail due",
         "mailed",
         "signalled",

@@ -165,7 +165,6 @@ def test_a_mapping_of_commands_is_a_description() -> None:
         ("universe = vm\nqueue", 2, "only the universes vanilla, container, docker, local and scheduler"),
         ("universe = $(u)\nqueue u in (vanilla local)", None, "the same universe"),
         ("encrypt_execute_directory = true\nqueue", 2, "no machine encrypts scratch directories"),
-        ("checkpoint_destination = file:///x\nqueue", 2, "checkpoints are kept in the pool's spool"),
         ("should_transfer_files = automatic\nqueue", 2, "this must be YES, NO or IF_NEEDED"),
         ("when_to_transfer_output = later\nqueue", 2, "this must be ON_EXIT, ON_EXIT_OR_EVICT or ON_SUCCESS"),
         ("queue many", 2, "the count is invalid"),

@@ -187,6 +187,9 @@ class FileTransfer:
         None  #: the ``code`` or ``signal`` with which it exits after it took a checkpoint
     )
     checkpoint_files: tuple[str, ...] | None = None  #: the files of a checkpoint; None: the job's outputs
+    checkpoint_url: str = ""  #: where checkpoints are stored, each below its number; empty: in the spool directory
+    checkpoint_number: int = -1  #: the number of the last checkpoint of earlier runs that the log knows
+    kept_checkpoints: int = 2  #: how many checkpoints remain at the URL
     appends: bool = False  #: whether output and error of its earlier runs are kept
 
 

@@ -34,7 +34,7 @@ _FOR_ALL = frozenset({"LANG", "PATH", "TZ"})  #: the variables that programs run
 class Task(NamedTuple):
     """A transfer: its kind (input, output, checkpoint, or evict: the files kept of an evicted job), the job's order and
     scratch directory, the number that marks its processes, whether the job has failed (then its outputs may not be
-    requested), and the name of its core file."""
+    requested), the name of its core file, and the number of a checkpoint that goes to a URL."""
 
     kind: str
     order: Order
@@ -42,6 +42,7 @@ class Task(NamedTuple):
     number: int
     failed: bool = False
     core: str = ""
+    checkpoint: int = 0
 
     def message(self) -> bytes:
         """Encode the task without the ads, which are in the scratch directory."""
@@ -82,13 +83,14 @@ def serve(parent: int, channel: socket.socket, task: Task, users: TransferUsers)
 
 def _run_task(parent: int, task: Task, users: TransferUsers) -> Result:
     """Do a task with the rights of the files' owner. If the job runs as another user, change the owner of the scratch
-    directory after the inputs, and again before the transfers that follow the job."""
+    directory after the inputs and checkpoints, and again before the transfers that follow the job's process."""
     if users.is_one_user:
         return _work_as(parent, users.files, task)
     own_ids = UserIds(os.geteuid(), os.getegid())
     files, account = users.files or own_ids, users.account or own_ids
     if task.kind != "input":
         hand_over(task.scratch, account, files)
+    if task.kind not in ("input", "checkpoint"):
         return _work_as(parent, users.files, task)
     own_pid = os.getpid()
     result = _run_as_other_process(task.kind, partial(_work_as, own_pid, users.files, task))
@@ -101,7 +103,7 @@ def _work_as(parent: int, user: UserIds | None, task: Task) -> Result:
     """Do a task with the rights of a user, who must not see this process's environment. The kernel drops the request to
     end with the parent when a process changes its user, so repeat the request."""
     if user is not None and user.uid != os.geteuid():
-        if task.order.get("access_point"):
+        if task.order.get("access_point") or task.order["transfer"].get("checkpoint_url"):
             remote_files.import_modules()
         become(user)
         for name in os.environ.keys() - _FOR_ALL:
@@ -112,12 +114,12 @@ def _work_as(parent: int, user: UserIds | None, task: Task) -> Result:
 
 def _work(task: Task) -> Result:
     if task.order.get("access_point"):
-        return remote_files.transfer_files(task.kind, task.order, task.scratch, task.failed, task.core)
+        return remote_files.transfer_files(task.kind, task.order, task.scratch, task.failed, task.core, task.checkpoint)
     if task.kind == "input":
         return transfer.transfer_inputs(task.order, task.scratch, restore=spool.restorer(task.order))
     if task.kind == "output":
         return transfer.transfer_outputs(task.order, task.scratch, task.failed, may_move=True, core=task.core)
-    return spool.copy_to_spool(task.order, task.scratch, checkpoint=task.kind == "checkpoint")
+    return spool.copy_to_spool(task.order, task.scratch, task.kind == "checkpoint", task.checkpoint)
 
 
 def _run_as_other_process(kind: str, do_work: Callable[[], Result]) -> Result:

@@ -10,11 +10,13 @@ import errno
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from . import url_checkpoints
 from .copying import File, link_in
 from .file_pieces import DIRECTORY, FILE, STREAM, Entry, Layout, Receiver, check_name, describe, read_pieces
 from .launch import Order
@@ -48,7 +50,7 @@ _MODULES = ("encodings.idna", "hashlib", "http.client", "ssl", "urllib.parse")
 T = TypeVar("T")
 
 
-def transfer_files(kind: str, order: Order, scratch: str, failed: bool, core: str) -> Result:
+def transfer_files(kind: str, order: Order, scratch: str, failed: bool, core: str, checkpoint: int = 0) -> Result:
     """Do a mover's task for a job of a remote access point."""
     access_point = RemoteAccessPoint(order["access_point"], RECEIVING if kind == "input" else SENDING)
     try:
@@ -57,13 +59,18 @@ def transfer_files(kind: str, order: Order, scratch: str, failed: bool, core: st
             return transfer_inputs(
                 order,
                 scratch,
-                restore=lambda folder, meter: pull(access_point, "kept", folder, meter) if keeps_files else (),
+                restore=lambda folder, meter: _restore(access_point, order, folder, meter) if keeps_files else (),
                 fetch=lambda folder, meter: pull(access_point, "inputs", folder, meter),
             )
         outputs = RemoteOutputs(access_point, kind)
         if kind == "output":
             return transfer_outputs(order, scratch, failed, core=core, staging=outputs)
-        return _push_to_spool(order, scratch, outputs, checkpoint=kind == "checkpoint")
+        names = names_to_keep(order, scratch, kind == "checkpoint")
+        if kind == "checkpoint" and order["transfer"].get("checkpoint_url"):
+            return url_checkpoints.upload(
+                order, scratch, names, checkpoint, lambda file: _push_file(access_point, file)
+            )
+        return _push_to_spool(order, scratch, outputs, names, checkpoint=kind == "checkpoint")
     finally:
         access_point.close()
 
@@ -363,11 +370,32 @@ class RemoteOutputs:
         return None
 
 
-def _push_to_spool(order: Order, scratch: str, outputs: RemoteOutputs, checkpoint: bool) -> Result:
+def _restore(access_point: RemoteAccessPoint, order: Order, scratch: str, meter: UsageMeter) -> list[str]:
+    """Receive the files kept from a job's earlier runs, or the manifest of its checkpoint and the files at its URL."""
+    names = pull(access_point, "kept", scratch, meter)
+    if not order["transfer"].get("checkpoint_url"):
+        return names
+    return url_checkpoints.restore(order, scratch, names, meter, partial(_push_file, access_point))
+
+
+def _push_file(access_point: RemoteAccessPoint, file: File) -> Result:
+    """Send a manifest to a job's spool directory."""
+    meter, outputs = UsageMeter("checkpoint", None), RemoteOutputs(access_point, "checkpoint")
+    try:
+        outputs.copy_or_move(file, "", meter)
+        outputs.commit(meter)
+    except TransferError as error:
+        meter.count_failed(error)
+    return meter.result()
+
+
+def _push_to_spool(
+    order: Order, scratch: str, outputs: RemoteOutputs, names: Sequence[str], checkpoint: bool
+) -> Result:
     """Send the files of a checkpoint or an evicted job to its spool directory: all of them, or none."""
     transfer: Transfer = order["transfer"]
     meter = UsageMeter("checkpoint" if checkpoint else "output", None if checkpoint else transfer["max_output_mb"])
-    for name in names_to_keep(order, scratch, checkpoint):
+    for name in names:
         meter.listed += 1
         try:
             for file in expand(output_path(scratch, name), name, transfer["preserve"], scratch):

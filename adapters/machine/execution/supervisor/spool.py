@@ -12,7 +12,9 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
+from . import url_checkpoints
 from .copying import SYNCED_ALONE, File, copy_in, make_directory, sync_disks, sync_path
 from .launch import Order
 from .sandbox import STREAMS, Transfer
@@ -53,23 +55,48 @@ def restorer(order: Order) -> Restore:
         spool: str = order["transfer"].get("spool", "")
         if not spool or not recover(spool):
             return []
-        names, made_folders = kept_names(spool), {scratch}
+        names, made_folders = names_to_restore(order["transfer"]), {scratch}
         for name in names:
             plain_name = name.rstrip("/")
             try:
                 copy_in(File(f"{spool}/{plain_name}", plain_name, name.endswith("/")), scratch, made_folders, meter)
             except TransferError as error:
                 meter.count_failed(error)
+        if order["transfer"].get("checkpoint_url"):
+            return url_checkpoints.restore(order, scratch, names, meter, partial(add_file, order))
         return names
 
     return restore
 
 
-def copy_to_spool(order: Order, scratch: str, checkpoint: bool = False) -> Result:
+def names_to_restore(transfer: Transfer) -> list[str]:
+    """Return the names of the files in a job's spool directory that its next run needs: of checkpoints at a URL, the
+    newest valid manifest."""
+    spool: str = transfer["spool"]
+    return url_checkpoints.newest_manifest(spool) if transfer.get("checkpoint_url") else kept_names(spool)
+
+
+def copy_to_spool(order: Order, scratch: str, checkpoint: bool = False, number: int = 0) -> Result:
     """Copy a job's files to its spool directory, over those kept there: all of them, or none. ``checkpoint``: only the
-    files of a checkpoint."""
+    files of a checkpoint. If the job's checkpoints are at a URL, the files go there as checkpoint ``number``, and only
+    the manifest to the spool directory."""
     names = names_to_keep(order, scratch, checkpoint)
+    if checkpoint and order["transfer"].get("checkpoint_url"):
+        return url_checkpoints.upload(order, scratch, names, number, partial(add_file, order))
     return change_spool(order, checkpoint, lambda new, meter: _copy_all(names, order, scratch, new, meter))
+
+
+def add_file(order: Order, file: File) -> Result:
+    """Add a manifest to a job's spool directory."""
+
+    def add(new: str, meter: UsageMeter) -> list[str]:
+        try:
+            copy_in(file, new, {new}, meter, must_sync=True)
+        except TransferError as error:
+            meter.count_failed(error)
+        return [file.name]
+
+    return change_spool(order, True, add)
 
 
 def change_spool(order: Order, checkpoint: bool, add_files: Callable[[str, UsageMeter], Iterable[str]]) -> Result:
@@ -93,6 +120,8 @@ def change_spool(order: Order, checkpoint: bool, add_files: Callable[[str, Usage
         return meter.result()
     try:
         _commit(spool, new, sorted(copied_names.union(names_before)), synced=meter.files < SYNCED_ALONE)
+        if transfer.get("checkpoint_url"):
+            url_checkpoints.retire(spool, transfer["kept_checkpoints"])
     except OSError as error:
         remove_now(new)
         meter.count_failed(write_error(spool, error))

@@ -82,6 +82,7 @@ class SupervisedJob:
         self.terminating = False
         self.removed = False  # whether the job ends because it was removed; its files are then not kept
         self.checkpoints = 0  # how many checkpoints it has taken
+        self.restored = -1  # the number of the checkpoint at a URL from which it continued
         self.violated = ""
         self.user_us = 0
         self.system_us = 0
@@ -128,6 +129,7 @@ class SupervisedJob:
         if result is not None:
             failure = result.pop("failure", None)
             self.moved_kb = result.pop("moved_kb", 0)
+            self.restored = result.pop("checkpoint", self.restored)
             if not self.moves[-1].get("kept"):  # otherwise the next run restarts, which does not justify a hold
                 self.failure = failure
             self.moves[-1].update(result, ended=at, **({"failed": True} if failure else {}))

@@ -445,7 +445,8 @@ class SupervisedJobs:
 
     def _move(self, job: SupervisedJob, order: Order, kind: str) -> None:
         """Start the transfer of a job's files."""
-        task = Task(kind, order, job.directory, job.number, kind == "output" and job.failed, job.core)
+        number = max(job.restored, order["transfer"].get("checkpoint_number", -1)) + job.checkpoints + 1
+        task = Task(kind, order, job.directory, job.number, kind == "output" and job.failed, job.core, number)
         at = clock()
         try:
             users = TransferUsers(job.files, job.account, bool(order.get("access_point")))

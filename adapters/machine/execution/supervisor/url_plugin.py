@@ -116,6 +116,7 @@ def _write_file(url: str, path: str) -> None:
     target = _local_path(url)
     staged_path = f"{os.path.dirname(target)}/.poolbook-{os.getpid()}-{os.path.basename(target)}"
     try:
+        os.makedirs(os.path.dirname(target), exist_ok=True)
         with open(path, "rb") as source, open(staged_path, "xb") as file:
             shutil.copyfileobj(source, file)
             file.flush()

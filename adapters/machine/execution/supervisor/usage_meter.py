@@ -15,7 +15,8 @@ FAILED = {"input": 13, "output": 12, "checkpoint": 36}
 
 Result = dict[str, Any]
 """The result of a transfer: files, size, listed; ``moved_kb``: the space moved out of the scratch directory; ``urls``:
-for each protocol the files listed, the files moved, and their bytes; ``failure``: code, errno, end, words, protocol."""
+for each protocol the files listed, the files moved, and their bytes; ``checkpoint``: the number of the checkpoint that
+was restored from its URL; ``failure``: code, errno, end, words, protocol."""
 
 _MEGABYTE = 1 << 20
 _LONGEST, _MOST_PROTOCOLS, _MOST_NAMES = 64, 50, 1 << 15  #: a result must fit into a message
@@ -61,6 +62,7 @@ class UsageMeter:
         self.listed = self.files = self.size = self.moved_kb = self.failures = 0
         self.urls: dict[str, list[int]] = {}  # for each protocol: files listed, files moved, bytes
         self.first: TransferError | None = None
+        self.checkpoint = -1  #: the number of the checkpoint at a URL from which the job continues (-1: none)
         self.names: dict[str, None] = {}  # the output files and directories that are not in another directory
 
     def admit(self, path: str, size: int) -> None:
@@ -111,6 +113,8 @@ class UsageMeter:
         names = os.fsencode(",".join(self.names)).decode(errors="replace")
         if self._kind == "output" and len(names) <= _MOST_NAMES:
             result["names"] = names
+        if self.checkpoint >= 0:
+            result["checkpoint"] = self.checkpoint
         if self.urls:
             result["urls"] = [[protocol, *counts] for protocol, counts in self.urls.items()]
         if self.first is not None:
