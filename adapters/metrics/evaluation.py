@@ -76,7 +76,8 @@ class Metric:
             return value
         if self.type == "boolean" and isinstance(value, bool):
             return str(int(value))
-        return str(int(value * self.scale)) if type(value) is int else ""
+        is_integer = type(value) is int and self.type not in ("string", "boolean")
+        return str(int(value * self.scale)) if is_integer else ""
 
 
 @define
@@ -142,7 +143,9 @@ class Evaluator:
     def _add(
         self, metric: Metric, aggregates: dict[str, _Aggregate], current: dict[tuple[str, ...], float], host: str
     ) -> None:
-        value: float = metric.value if isinstance(metric.value, int | float) else 0
+        if not isinstance(metric.value, int | float):
+            return
+        value: float = metric.value
         if metric.derivative and type(metric.value) is not bool:
             source = (metric.name, *(str(metric.ad.eval(name)) for name in ("Name", "MyType", "DaemonStartTime")), host)
             current[source] = value

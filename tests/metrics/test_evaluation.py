@@ -8,6 +8,8 @@ from poolbook.adapters.metrics.evaluation import Evaluator, Metric
 from poolbook.adapters.metrics.resets import Resets
 from poolbook.domain.classad import ClassAd
 
+from ..together import together
+
 FINISHED = ClassAd.from_new(
     '[ Name = "Finished"; Value = JobsCompleted; Aggregate = "SUM"; Counter = true; TargetType = "Scheduler" ]'
 )
@@ -33,6 +35,24 @@ def test_the_maximum_of_counters_is_a_gauge() -> None:
     evaluator = Evaluator("ganglia", [ClassAd({**dict(FINISHED.items()), "Aggregate": "MAX"})])
     published(evaluator, schedd("a", 100), schedd("b", 50))
     assert published(evaluator, schedd("a", 103), schedd("b", 60)) == [(10, False)]
+
+
+@together(
+    ("function", "values", "texts"),
+    [
+        ("AVG", ("4", '"text"', "2"), ["3"]),
+        ("MIN", ('"text"', "4"), ["4"]),
+        ("SUM", ('"text"', '"other"'), []),
+        ("SUM", ("true", "true"), [""]),
+        ("MAX", ("1.5", "2"), ["2"]),
+    ],
+)
+def test_an_aggregate_has_only_numbers_and_no_text_for_other_types(
+    function: str, values: tuple[str, ...], texts: list[str]
+) -> None:
+    definition = ClassAd({"Name": "Load", "TargetType": "Any", "Aggregate": function})
+    ads = [ClassAd.from_new(f'[ MyType = "Scheduler"; Load = {value} ]') for value in values]
+    assert [metric.text() for _, metric in Evaluator("ganglia", [definition]).evaluate(ads, "cm")] == texts
 
 
 def test_an_attribute_for_one_system_overrides_the_general_one() -> None:
