@@ -21,7 +21,7 @@ from ..runtime.elsewhere import QueryElsewhere
 
 
 class Entry(NamedTuple):
-    """A row of ``commands/names.txt``: a command's module, function and short description."""
+    """A row of ``commands/names.txt``: a command's module (relative to this package), function and short description."""
 
     module: str
     function: str
@@ -30,7 +30,7 @@ class Entry(NamedTuple):
 
 def _entries(heading: str) -> dict[str, Entry]:
     cells = ((name, *pair(fields)) for name, fields in map(pair, _NAMES[heading]))
-    places = ((name, place.partition("."), purpose) for name, place, purpose in cells)
+    places = ((name, place.rpartition("."), purpose) for name, place, purpose in cells)
     return {name: Entry(module, function, purpose) for name, (module, _, function), purpose in places}
 
 

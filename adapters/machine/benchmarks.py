@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 SECONDS = 0.5  #: the shortest time that each kind of work is measured
 _WORDS = 4096
@@ -58,12 +58,22 @@ _MEASUREMENTS: dict[str, tuple[str, Callable[[], int], float]] = {
 }
 
 
-def print_result(name: str) -> None:
-    """Measure mips or kflops, and print the attribute as condor_mips and condor_kflops do."""
+def mips(argv: Sequence[str] = ()) -> int:
+    """condor_mips: measure the integer speed of this machine."""
+    return _print_result("mips")
+
+
+def kflops(argv: Sequence[str] = ()) -> int:
+    """condor_kflops: measure the floating-point speed of this machine."""
+    return _print_result("kflops")
+
+
+def _print_result(name: str) -> int:
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")  # on one core
     attribute, work, unit = _MEASUREMENTS[name]
     print(f"{attribute} = {round(operations_per_second(work) / unit)}\n--")
+    return 0
 
 
 if __name__ == "__main__":
-    print_result(sys.argv[1])
+    _print_result(sys.argv[1])
