@@ -95,6 +95,7 @@ class _VirtualRun(Struct):
     running: bool = True
     version: int = 0
     killed_by: int | None = None
+    hold: tuple[str, int, int] = ("", 0, 0)  #: the reason, code and subcode of the hold, if it exceeded a limit
     deadline: int = 0
 
 
@@ -290,6 +291,13 @@ class VirtualWorld(World):
         elif signal_kind == "hard" or (signal_kind in _SOFT_SIGNALS and run.killed_by is None):
             self._kill(key, run, is_hard=signal_kind == "hard")
 
+    def end_over_limit(self, key: str, reason: str, code: int, subcode: int) -> None:
+        """Kill a run whose job exceeded a limit of its slot; the job is held for this reason."""
+        run = self._runs.get(key)
+        if run is not None and not run.hold[1]:
+            run.hold = reason, code, subcode
+            self.signal(key, "hard")
+
     def _resume(self, key: str, run: _VirtualRun) -> None:
         run.running, run.since = True, self.clock
         self._set_load(run, run.behaviour.load)
@@ -346,11 +354,19 @@ class VirtualWorld(World):
         return None
 
     def _end(self, key: str, run: _VirtualRun) -> ActivationEnded | BackfillEnded:
+        if run.hold[1]:
+            return self._hold(key, run.hold)
         done = run.behaviour
         signal = run.killed_by if run.killed_by is not None else done.signal
         kind = BackfillEnded if run.client else ActivationEnded
         return kind(
             f"end-{key}", key, self.clock, code=None if signal is not None else done.code, signal=signal, lost=done.lost
+        )
+
+    def _hold(self, key: str, hold: tuple[str, int, int]) -> ActivationEnded:
+        reason, code, subcode = hold
+        return ActivationEnded(
+            f"end-{key}", key, self.clock, signal=9, hold_reason=reason, hold_code=code, hold_subcode=subcode
         )
 
     def _expiry(self, key: str) -> ActivationEnded:

@@ -19,9 +19,12 @@ _SAID_BY_STARTER = frozenset({"image", "container", "singularity", "stdout_strea
 _STREAMS = {"stdin": "standard input", "stdout": "standard output", "stderr": "standard error"}
 
 
-def held_for_limit(limit: str, request: execution.LaunchRequest | None) -> str:
-    """Return the hold reason of a job that exceeded a limit, with HTCondor's text if HTCondor has this limit."""
-    memory, disk = (request.limits.memory_mb or request.memory_mb, request.disk_kb) if request else ("?", "?")
+def held_for_limit(limit: str, memory: int | str, disk: int | str) -> str:
+    """Return the hold reason of a job that exceeded a limit, with HTCondor's text if HTCondor has this limit.
+
+    :param memory: what the job was given, in MiB
+    :param disk: what the job was given, in KiB
+    """
     return _LIMITS.get(limit, "").format(memory=memory, disk=disk)
 
 

@@ -491,7 +491,8 @@ class LocalWorld(World):
     def _activation_ended(self, report: execution.Exited) -> ActivationEnded:
         code, subcode = execution.VIOLATION_HOLD_CODES.get(report.violated, (0, 0))
         slot = self._slots.get(report.key)
-        reason, protocol = held_for_limit(report.violated, slot), ""
+        given = (slot.limits.memory_mb or slot.memory_mb, slot.disk_kb) if slot else ("?", "?")
+        reason, protocol = held_for_limit(report.violated, *given), ""
         if report.failure is not None and not code:
             code, subcode = report.failure.code, report.failure.errno
             subcode = -1 if code == FAILED_CHECKPOINT else subcode

@@ -14,6 +14,7 @@ from ...domain.ports import stimuli as s
 from ...domain.ports.stimuli import Submit
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN, submission_settings
 from ...domain.state.proc_ads import pack
+from ...domain.state.records import Activation, Slot
 from ...domain.state_machines.drain import COMPLETIONS
 from ...domain.submit import NoSubmitFiles, SubmitFacts, from_mapping
 from ...domain.submit.submit_context import SubmitError
@@ -22,7 +23,10 @@ from ...replay.scenario import PlayError, ScenarioStep
 from ...replay.scenario.scenario_times import length
 from ...replay.scenario.verbs import OPTIONS
 from ...replay.virtual_world import CLIENT, Behaviour, Speed
+from ..machine.execution.activation import VIOLATION_HOLD_CODES
 from ..machine.host import CONDOR_VERSION
+from ..runtime.activations import ReadAd
+from ..runtime.hold_reasons import held_for_limit
 from .scenario_machines import ARCH, OPSYS, PLATFORM
 from .simulation import RefusedStep, RemoteJob, Simulation
 
@@ -126,9 +130,25 @@ def _measure(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]
     activation = simulation.engine.state.by_job.get((int(cluster), int(proc or 0)))
     if activation is None:
         raise PlayError(f"job {step.thing} is not running at {simulation.transcript.time(step.at)}", step.line)
-    memory, disk = int(_option(step, "memory")) * 1024, int(_option(step, "disk"))
-    cpu = length(_option(step, "cpu"))
-    yield s.ActivationMeasured(simulation.engine.id("measure"), activation.key, memory, memory, disk, cpu, 0)
+    memory, disk = int(_option(step, "memory")), int(_option(step, "disk"))
+    resident, cpu = memory * 1024, length(_option(step, "cpu"))
+    yield s.ActivationMeasured(simulation.engine.id("measure"), activation.key, resident, resident, disk, cpu, 0)
+    slot = simulation.engine.state.slots.get(activation.slot)
+    if slot is not None:  # else its job is of the local universe
+        _enforce_limits(simulation, activation, slot, memory, disk)
+
+
+def _enforce_limits(simulation: Simulation, activation: Activation, slot: Slot, memory: int, disk: int) -> None:
+    """Kill a job that uses more memory (MB) or disk space (KB) than it may, as the supervisor does."""
+    slot_ad = slot.ad.as_plain_dict()
+    job_ad = simulation.engine.state.clusters[activation.cluster].attributes(activation.proc)
+    given_memory, given_disk = (ReadAd(slot_ad).number(name) or 0 for name in ("Memory", "Disk"))
+    policy = simulation.machines.limits(simulation.machines.machine(slot.machine))
+    limits = policy.limits(slot_ad, job_ad, given_memory, given_disk)
+    for limit, used, allowed in (("memory", memory, limits.memory_mb), ("disk", disk, limits.disk_kb)):
+        if allowed is not None and used > allowed:
+            reason = held_for_limit(limit, limits.memory_mb or given_memory, given_disk)
+            simulation.world.end_over_limit(activation.key, reason, *VIOLATION_HOLD_CODES[limit])
 
 
 def _edit(simulation: Simulation, step: ScenarioStep) -> Iterator[s.Stimulus]:

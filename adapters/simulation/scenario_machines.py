@@ -23,12 +23,14 @@ from ...domain.ports.stimuli import AddMachine, ConfigurePool, Reconfigure
 from ...domain.startd.provisioning import Equipment, ExecuteVolume, machine_offer, reconfiguration
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
+from ...domain.state.pool_settings import TRANSFER_LIMITS
 from ...domain.state.state import State
 from ...domain.units import SECOND
 from ...replay.scenario import ConfigurationSource, PlayError, Scenario, ScenarioMachine, ScenarioStep
 from ...replay.scenario.scenario_times import length
 from ...replay.scenario.statements import NO_INPUT
 from ..machine.host import CONDOR_VERSION
+from ..machine.limit_policy import LimitPolicy
 from ..runtime.config_sources import files_of
 from ..runtime.disk import Disk, ReadOnlyDisk
 
@@ -131,14 +133,24 @@ class ScenarioMachines:
         pool_warnings: list[str] = []
         with suppress(ConfigError):  # the pool raises it when it reads its configuration
             self._pool_settings(pool_warnings.append)
-        warnings.append(pool_warnings)
+        warnings += [pool_warnings, self._settings_without_effect()]
         new = [warning for warning in dict.fromkeys(chain(*warnings)) if warning not in self._warned]
         self._warned.update(new)
         return new
 
+    def _settings_without_effect(self) -> list[str]:
+        """Return a warning about each configured limit that no job of a scenario can reach."""
+        configurations = [self.configuration(machine) for machine in self.scenario.machines]
+        return [
+            f"{name} has no effect in a scenario, whose jobs have no files"
+            for name in TRANSFER_LIMITS
+            if any(configuration.source(name).kind != "default" for configuration in configurations)
+        ]
+
     def join_stimulus(self, id: str, machine: ScenarioMachine) -> AddMachine:
         """Return the stimulus that adds the machine to the pool. Raise PlayError if its configuration is invalid."""
         try:
+            self.limits(machine)
             return machine_offer(id, machine.name, self.configuration(machine), _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {machine.name}: {error}", machine.line) from None
@@ -148,9 +160,14 @@ class ScenarioMachines:
         machine, present = self.machine(name), state.machines[name]
         try:
             configuration = self.configuration(machine)
+            self.limits(machine)
             return reconfiguration(id, present, present.slots.values(), configuration, _equipment(machine))
         except (ConfigError, SlotTypeError) as error:
             raise PlayError(f"the configuration of {name}: {error}", line) from None
+
+    def limits(self, machine: ScenarioMachine) -> LimitPolicy:
+        """Return which resources the machine's jobs may not exceed. Raise ConfigError if that is invalid."""
+        return LimitPolicy.from_configuration(self.configuration(machine))
 
     @property
     def first(self) -> str:
