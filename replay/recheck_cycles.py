@@ -23,7 +23,16 @@ from ..domain.classad import Context
 from ..domain.defrag.defrag_settings import policy_in_force
 from ..domain.defrag.poll import decide_poll
 from ..domain.fold.evolve import fold
-from ..domain.negotiator.cycle import OF_GROUPS, OF_LIMITS, OF_SEVERAL, OF_WHOLE, RULES, CycleResult, hold_cycle
+from ..domain.negotiator.cycle import (
+    OF_GROUPS,
+    OF_LIMITS,
+    OF_REASONS,
+    OF_SEVERAL,
+    OF_WHOLE,
+    RULES,
+    CycleResult,
+    hold_cycle,
+)
 from ..domain.negotiator.negotiator_settings import settings_of
 from ..domain.startd.public_ad import PublishedSlots
 from ..domain.state.caches import Caches
@@ -33,10 +42,11 @@ Difference = tuple[str, str, str]  #: what differs, its value in the log, and it
 MOST = 20  #: the number of differences that are stored; all of them are counted
 _NOTHING = "nothing"
 _RULES = tuple(
-    RULES | limits | whole | several
+    RULES | limits | whole | several | reasons
     for limits in (0, OF_LIMITS)
     for whole in (0, OF_WHOLE)
     for several in (0, OF_SEVERAL)
+    for reasons in (0, OF_REASONS)
 )
 
 

@@ -55,10 +55,10 @@ class Unmatched(Struct, frozen=True):
 
     job: str  #: the first of these jobs, such as 12.3
     jobs: int  #: the number of jobs
-    slots: int  #: the number of slots considered
+    slots: int  #: the number of the negotiator's slots, without dynamic ones
     clauses: tuple[Clause, ...]  #: the conditions of the job's Requirements, in order
-    refused_by_slot: int = 0  #: slots whose Requirements rejected the job
-    taken: int = 0  #: matching slots that were given to earlier jobs
+    refused_by_slot: int = 0  #: slots whose Requirements (START and the resources left) rejected the job
+    taken: int = 0  #: matching slots that were not free, such as those given to earlier jobs
     submitter: str = ""  #: the submitter's name
     denied: Denied | None = None  #: claimed slots that may not be preempted (None: not considered)
     limit: str = ""  #: another reason: concurrency, share (used up), ceiling, matches, running or quota

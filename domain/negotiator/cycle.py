@@ -29,10 +29,12 @@ from .offline_slots import match_offline
 from .spins import NegotiationCycle
 from .waiting_submitters import waiting_submitters
 
-RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE, OF_SEVERAL = 8, 2, 4, 16, 32
+RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE, OF_SEVERAL, OF_REASONS = 8, 2, 4, 16, 32, 64
 """The version of the cycle rules (``CycleHeld.rules``), and the numbers added to it if a job names concurrency limits,
 if there are accounting groups (earlier versions ignored both), if a match names the whole partitionable slot (in
-earlier versions: the dynamic slot), and if there are several access points (earlier versions treated them as one)."""
+earlier versions: the dynamic slot), if there are several access points (earlier versions treated them as one), and if
+the reasons of rejections may differ from those of earlier versions, which counted the slots that
+NEGOTIATOR_SLOT_CONSTRAINT excludes, and omitted used-up group quotas if a partitionable slot had no cores left."""
 Why = Callable[[str], tuple[int, str, str]]
 
 
@@ -97,6 +99,9 @@ def hold_cycle(
     regrouped = tuple(f"{choice.cluster.id}.{choice.proc}" for choice in cycle.matchmaker.choices if choice.regrouped)
     number = RULES + OF_LIMITS * cycle.concurrency.any_named + OF_GROUPS * rules.tree.has_groups
     number += OF_WHOLE * cycle.matchmaker.matches_whole() + OF_SEVERAL * (state.peers.numbered > 1)
+    number += OF_REASONS * (
+        rules.slot_constraint is not None or (rules.tree.has_groups and cycle.matchmaker.lightest <= 0)
+    )
     remainders = tuple(cycle.groups.remainders)
     event = CycleHeld(
         *why("negotiated"), matches, unmatched, statistics, offset, number, negotiator, regrouped, remainders

@@ -147,16 +147,19 @@ class GroupCycle(Struct):
         names, nodes, stopped = self.reasons.waiting.names, self.accounts.nodes, self.reasons.stopped
         for number, rows in self._members.items():
             node = nodes[number]
-            if number and self.limits.get(number, 0.0) - node.usage < self.lightest:
+            if number and self._is_used_up(self.limits.get(number, 0.0) - node.usage):
                 for row in rows.tolist():
                     if row < len(names):
                         stopped.setdefault((names[row], -1), QUOTA)
+
+    def _is_used_up(self, quota: float) -> bool:
+        return quota <= 0 or quota < self.lightest  # a partitionable slot without cores left weighs nothing
 
     def quota_of(self, account: CycleSubmitter) -> ReachedQuota:
         """Return the quota that stops a submitter's jobs: of the innermost group without remaining quota, or its
         own."""
         node = self.accounts.nodes[account.group]
         for above in node.ancestry():
-            if above.remaining_quota() < self.lightest:
+            if self._is_used_up(above.remaining_quota()):
                 return ReachedQuota(above.name, above.subtree_quota, above.subtree_used / 1000)
         return ReachedQuota(node.name, self.limits.get(node.number, node.allocated), node.usage)

@@ -73,6 +73,7 @@ class Matchmaker:
     accounts: CycleSubmitters
     pool: SlotAdTable
     choices: list[ChosenMatch] = field(factory=list)
+    counted: Mask = field(init=False)  #: rejection reasons count the slot: the negotiator's slots, but dynamic ones
     free: Mask = field(init=False)
     claimed: ClaimedSlots = field(init=False)
     lightest: float = inf  #: the fewest cores that a match may use
@@ -88,7 +89,7 @@ class Matchmaker:
     def __attrs_post_init__(self) -> None:
         pool = self.pool
         matching = self._select(self.rules.slot_constraint)
-        self.free = pool.free & matching
+        self.counted, self.free = pool.counted & matching, pool.free & matching
         self.claimed = ClaimedSlots(self.state, self.rules, self.accounts, pool, matching, self.publish)
         self._names = ChainMap({}, self.state.slots, self.state.slot_matches)  # type: ignore[arg-type]
         self.remainders = Remainders(self.state, pool, self.context)

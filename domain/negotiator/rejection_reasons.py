@@ -204,13 +204,15 @@ class RejectionReasons:
     def _counts_of(self, request: ResourceRequest) -> _Counts:
         counts = self._counts.get(id(request))
         if counts is None:
-            matchmaker, pool = self.matchmaker, self.matchmaker.pool
+            matchmaker = self.matchmaker
             all_slots = request.planned.counts
             if all_slots is None:
                 all_slots = request.planned.counts = self._count(request)
             match = id(request.match)
             if match not in self._of_match:
-                free = int(np.count_nonzero(request.match & matchmaker.free & pool.counted)) if self._any_free else 0
+                free = (
+                    int(np.count_nonzero(request.match & matchmaker.free & matchmaker.counted)) if self._any_free else 0
+                )
                 left = self._any_available and matchmaker.has_available_slot(request)
                 self._of_match[match] = left, free
             left, free = self._of_match[match]
@@ -218,8 +220,8 @@ class RejectionReasons:
         return counts
 
     def _count(self, request: ResourceRequest) -> SlotCounts:
-        pool = self.matchmaker.pool
-        counted = None if pool.counted.all() else pool.counted
+        pool, counted_slots = self.matchmaker.pool, self.matchmaker.counted
+        counted = None if counted_slots.all() else counted_slots
         counts, left = request.planned.plan.count_by_clause(counted)
         fits = pool.table.count(request.match if counted is None else request.match & counted)
         clauses = tuple([Clause(pool.text(each.clause), each.matched, each.left) for each in counts])
@@ -252,7 +254,7 @@ class RejectionReasons:
     def _denied(self, account: CycleSubmitter, request: ResourceRequest) -> Denied | None:
         matchmaker = self.matchmaker
         if not matchmaker.rules.consider_preemption:
-            never = int(np.count_nonzero(request.match & matchmaker.pool.claimed & matchmaker.pool.counted))
+            never = int(np.count_nonzero(request.match & matchmaker.pool.claimed & matchmaker.counted))
             return Denied(never=never) if never else None
         preemptable = request.preemptable.get(account.name)
         return None if preemptable is None or preemptable.denied == Denied() else preemptable.denied

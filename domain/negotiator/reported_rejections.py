@@ -121,5 +121,12 @@ def _slots(state: Manager, matchmaker: Matchmaker) -> tuple[object, ...]:
     """Return a summary of the slots. While it is unchanged, only the slots that match make reasons different."""
     pool, available = matchmaker.pool, matchmaker.free | matchmaker.claimed.mask
     remaining = matchmaker.free.tobytes(), available.tobytes()
-    never = b"" if matchmaker.rules.consider_preemption else (pool.claimed & pool.counted).tobytes()
-    return state.configured, id(pool), matchmaker.rules.consider_preemption, pool.counted.tobytes(), never, remaining
+    never = b"" if matchmaker.rules.consider_preemption else (pool.claimed & matchmaker.counted).tobytes()
+    return (
+        state.configured,
+        id(pool),
+        matchmaker.rules.consider_preemption,
+        matchmaker.counted.tobytes(),
+        never,
+        remaining,
+    )
