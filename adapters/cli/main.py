@@ -21,7 +21,8 @@ from ..runtime.elsewhere import QueryElsewhere
 
 
 class Entry(NamedTuple):
-    """A row of ``commands/names.txt``: a command's module (relative to this package), function and short description."""
+    """A row of ``commands/names.txt``: a command's module, relative to this package, its function and short
+    description."""
 
     module: str
     function: str

@@ -327,7 +327,8 @@ def _event(queries: Queries, name: str, offset: int) -> Thing:
     )
     facts = [
         *subject_fact,
-        Fact("Time", event.at // SECOND, "time"), Fact("Cause", cause_words(event.cause)),
+        Fact("Time", event.at // SECOND, "time"),
+        Fact("Cause", first.cause_text if first else cause_words(event.cause)),
         Fact("Stream", event.stream), Fact("Record" if place else "Decided because of", place or event.stimulus),
     ]  # fmt: skip
     rows: list[list[Value]] = []

@@ -44,7 +44,7 @@ class Member:
     @property
     def cause_text(self) -> str:
         """A description of the cause."""
-        return cause_words(self.cause)
+        return cause_words(self.cause, self.what)
 
 
 def members(position: int, event: e.Event) -> Iterator[Member]:

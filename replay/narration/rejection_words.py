@@ -19,16 +19,17 @@ from .unmatchable_jobs import Misfit, RefusingSlots, Shortage, UnmetCondition
 def slot_counts(reason: e.Unmatched) -> str:
     """Count the slots that meet the job's Requirements, reject it by START, or are in use, as a sentence."""
     if not reason.slots:
-        return "the pool had no slots"
+        return "the negotiator had no slots"
     slots_left = slots_meeting_requirements(reason)
     meet_text = f"{slots_left:,} {'meets' if slots_left == 1 else 'meet'}" if slots_left else "none meets"
     sentences = [f"of {counted(reason.slots, 'slot')}, {meet_text} its Requirements"]
     if reason.refused_by_slot:
-        refuse_text = "refuses it by its" if reason.refused_by_slot == 1 else "refuse it by their"
-        sentences.append(f"{_share_text(reason.refused_by_slot, slots_left)} {refuse_text} START")
+        reject_text = "rejects it, by its" if reason.refused_by_slot == 1 else "reject it, by their"
+        share_text = _share_text(reason.refused_by_slot, slots_left)
+        sentences.append(f"{share_text} {reject_text} START or for lack of resources")
     if reason.taken:
         verb = "is" if reason.taken == 1 else "are"
-        sentences.append(f"{_share_text(reason.taken, slots_left)} {verb} taken")
+        sentences.append(f"{_share_text(reason.taken, slots_left)} {verb} not free")
     return ", ".join(sentences)
 
 

@@ -73,10 +73,10 @@ def step_name(code: str) -> str:
     return key if key in UNDOES else key.partition(" ")[0].partition("/")[0]
 
 
-def cause_words(cause: str, **placeholders: str) -> str:
-    """Return the clause for a cause; an unknown cause is returned unchanged. `placeholders` may give the user who made
-    the request (``by``) and its object (``thing``)."""
-    text = _CAUSES["causes"].get(cause)
+def cause_words(cause: str, row: str = "", **placeholders: str) -> str:
+    """Return the clause for the cause of an event, which may be a transition by a row; an unknown cause is returned
+    unchanged. `placeholders` may give the user who made the request (``by``) and its object (``thing``)."""
+    text = _CAUSES["rows"].get(f"{cause} {row}") or _CAUSES["causes"].get(cause)
     return cause if text is None else text.format_map({**UNNAMED, **placeholders})
 
 

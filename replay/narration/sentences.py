@@ -188,11 +188,11 @@ class StimulusContext:
 
     def cause_text(self, event: e.Event) -> str:
         """Return the clause for an event's cause, with the user who requested it, and the slot or job to vacate."""
-        request = self.requests.get(event.stimulus)
+        request, row = self.requests.get(event.stimulus), getattr(event, "row", "")
         if request is None:
-            return cause_words(event.cause)
+            return cause_words(event.cause, row)
         vacated_text = "the job" if request.arguments.startswith("{") else request.arguments
-        return cause_words(event.cause, by=request.user, thing=vacated_text)
+        return cause_words(event.cause, row, by=request.user, thing=vacated_text)
 
 
 def evidence_facts(note: e.EvaluationRecorded) -> dict[str, str]:

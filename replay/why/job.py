@@ -12,7 +12,7 @@ from ...domain import events as e
 from ...domain.classad import Context
 from ...domain.schedd.job_deferral import clauses_false_until, integer_attribute
 from ...domain.state.caches import ad_from_attributes
-from ...domain.state.job_ad import DEFERRAL_TIME
+from ...domain.state.job_ad import DEFERRAL_TIME, EXPIRATION
 from ...domain.state.pool_settings import START_SETTINGS, job_limit
 from ...domain.state_machines import SlotRow
 from ...domain.state_machines.hold_codes import hold_advice
@@ -176,6 +176,9 @@ def _idle_situation(job: OwnJob, next_cycle: NextCycle) -> Situation:
     deferral = _deferral_situation(job)
     if deferral is not None:
         return deferral._replace(steps=[*deferral.steps, *earlier_steps])
+    if (cool_down_end := _cool_down_end(job)) > job.at:
+        cooling = job.about_now("cools_down", until=instant(cool_down_end, job.zone))
+        return Situation("job_idle", [cooling, *earlier_steps], "wait_for_time")
     start = START_SETTINGS.get(job.ad.get("JobUniverse", ""))
     if start is not None:
         return Situation(
@@ -184,7 +187,7 @@ def _idle_situation(job: OwnJob, next_cycle: NextCycle) -> Situation:
     if stop := job.stopped_negotiation():
         off = job.about_now("negotiator_off", user=stop.user, when=instant(stop.at, job.zone))
         return Situation("job_idle", [off, *earlier_steps], "turn_on")
-    refusal = job.refusals.current_rejection(job.name, job.ad, job.zone, next_cycle, job.settings)
+    refusal = job.refusals.current_rejection(job.name, job.ad, _last_step(job).at, job.zone, next_cycle, job.settings)
     if refusal is not None:
         return _rejected_situation(job, refusal, next_cycle, [*_retiring_slots(job, next_cycle), *earlier_steps])
     last_cycle = job.refusals.last
@@ -192,6 +195,12 @@ def _idle_situation(job: OwnJob, next_cycle: NextCycle) -> Situation:
         return Situation("job_idle", [job.about_now("no_cycle"), *earlier_steps], "wait_for_cycle")
     others_first = job.about_now("others_first", when=instant(last_cycle[1], job.zone))
     return Situation("job_idle", [others_first, *earlier_steps], "wait_for_cycle")
+
+
+def _cool_down_end(job: OwnJob) -> int:
+    """Return when the job's cool-down ends (microseconds), or 0 if it has none."""
+    expires = job.ad.get(EXPIRATION, "")
+    return (int(expires) + 1) * SECOND if expires.isdecimal() else 0
 
 
 def _deferral_situation(job: OwnJob) -> Situation | None:

@@ -6,7 +6,8 @@ the same. So the reason for a job is the latest rejection of its autocluster, un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from datetime import tzinfo
 from functools import cached_property
@@ -20,11 +21,11 @@ from ...domain import events as e
 from ...domain.classad import ClassAdSyntaxError, parse, unparse
 from ...domain.concurrency_limits import PARTS_PER_UNIT, Amount, format_amount, requested_amounts
 from ...domain.fold.evolve import fold
-from ...domain.names import JobId
+from ...domain.names import NEGOTIATOR, JobId
 from ...domain.requests.autoclusters import ALWAYS_SIGNIFICANT
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches
-from ...domain.state.negotiators import negotiator_shown
+from ...domain.state.negotiators import negotiator_names, negotiator_shown
 from ...domain.state.proc_ads import Variants
 from ...domain.state.records import Claim, Slot
 from ...domain.state.state import State
@@ -45,6 +46,7 @@ from ..narration.rejection_words import (
 from ..narration.sentences import Sentence
 from ..narration.unmatchable_jobs import undivided_slots
 from ..recheck_cycles import cycle_context, repeat_cycle
+from .standings import FREE, USED, standings, standings_text
 
 _MOST_HOLDERS = 10  #: the maximum number of holders to list
 
@@ -96,12 +98,12 @@ class NextCycle:
 
     def __init__(self, read_events: Callable[[], Iterable[e.LoggedEvent]]) -> None:
         self._read = read_events
-        self._held: dict[str, e.CycleHeld | None] = {}
+        self._held: list[e.CycleHeld] | None = None
 
     @cached_property
     def _state(self) -> State:
         state = fold(self._read())
-        state.rejections = {}  # otherwise the cycle would omit known reasons
+        state.rejections, state.further_rejections = {}, {}  # otherwise the cycles would omit known reasons
         return state
 
     @cached_property
@@ -121,14 +123,25 @@ class NextCycle:
             return _limits_in_words(reason, self._state)
         return _limits_in_words(reason, fold(takewhile(lambda event: event[0] <= position, self._read())))
 
+    def standings(self, job: e.Ad, offset: int) -> Counter[str]:
+        """Return how many slots stand in which relation to a job now."""
+        return standings(self._state, job, cycle_context(self._state, self._state.at, offset))
+
+    def leaves_room(self, reason: e.Unmatched) -> bool:
+        """Return True if the jobs that hold the limits of a cycle's rejection now leave enough units for the job."""
+        used = {limit.name: sum(units for _, units in _holders(self._state, limit.name)) for limit in reason.reached}
+        return all(used[limit.name] / PARTS_PER_UNIT + limit.wanted <= limit.most for limit in reason.reached)
+
     def slots(self) -> list[tuple[str, e.Ad]]:
         return undivided_slots(self._state)
 
-    def repeat(self, last_cycle: e.CycleHeld) -> e.CycleHeld | None:
-        """Return the cycle that the same negotiator would hold now, or None if no job waits."""
-        if last_cycle.negotiator not in self._held:
-            self._held[last_cycle.negotiator] = self._hold(self._state, last_cycle)
-        return self._held[last_cycle.negotiator]
+    def cycles(self, offset: int) -> list[e.CycleHeld]:
+        """Return the cycles that the negotiators would hold now, without those for which no job waits."""
+        if self._held is None:
+            names = ("" if name == NEGOTIATOR else name for name in negotiator_names(self._state.settings))
+            cycles = (self._hold(self._state, offset, name) for name in names)
+            self._held = [cycle for cycle in cycles if cycle is not None]
+        return self._held
 
     def retiring_slot(self, last_cycle: e.CycleHeld, job: str) -> tuple[str, int] | None:
         """Return the slot that a job would get if NEGOTIATOR_CONSIDER_EARLY_PREEMPTION were true, and the end
@@ -140,18 +153,23 @@ class NextCycle:
             return None
         earlier_state = copy(state)
         earlier_state.settings = {**state.settings, "NEGOTIATOR_CONSIDER_EARLY_PREEMPTION": "true"}
-        cycle = self._hold(earlier_state, last_cycle)
+        cycle = self._hold(earlier_state, last_cycle.offset, last_cycle.negotiator)
         matches = [match for match in (cycle.matches if cycle else ()) if match.job == job]
         names = [slot for match in matches for slot in (match.slot, *match.preempts)]
         return next(((name, state.at + retiring[name]) for name in names if name in retiring), None)
 
-    def _hold(self, state: State, last: e.CycleHeld) -> e.CycleHeld | None:
-        return repeat_cycle(state, state.at, "", last.offset, last.negotiator).held
+    def _hold(self, state: State, offset: int, negotiator: str) -> e.CycleHeld | None:
+        return repeat_cycle(state, state.at, "", offset, negotiator).held
 
 
 CONCURRENCY = "concurrency"  #: the kind of a rejection for a concurrency limit (``Unmatched.limit``)
 ROOM = "a slot is free; the next cycle decides"
+PREEMPTION = "the next cycle preempts other jobs for it"
+UNDECIDED = "the next cycle decides"
 OTHERS = "other jobs come before it in the next cycle"
+
+
+_NO_SLOT = ("refused", "nothing")  #: the kinds of rejections of which no slot in use is the cause
 
 
 class Rejection(NamedTuple):
@@ -196,9 +214,10 @@ class Rejections:
                 self._known[reason.job] = (position, event, reason)
 
     def current_rejection(
-        self, job: str, ad: e.Ad, zone: tzinfo, next_cycle: NextCycle, settings: Mapping[str, str]
+        self, job: str, ad: e.Ad, since: int, zone: tzinfo, next_cycle: NextCycle, settings: Mapping[str, str]
     ) -> Rejection | None:
-        """Return the last rejection of the autocluster of a job with this ad, or None if there is none."""
+        """Return the last rejection of the autocluster of a job with this ad, or None if there is none. `since` is when
+        the job began to wait."""
         last_rejection = self.last_rejection(job, ad)
         if last_rejection is None:
             return None
@@ -207,6 +226,7 @@ class Rejections:
         is_about_limit = reason.reached and reason.limit in ("", CONCURRENCY)
         facts = {
             "when": instant(event.at, zone),
+            "it": f"job {reason.job}, which is like it" if event.at < since and reason.job != job else "it",
             "negotiator": negotiator_shown(settings, event.negotiator),
             "counts": slot_counts(reason),
             "kind": CONCURRENCY if is_about_limit else reason.limit,
@@ -226,16 +246,31 @@ class Rejections:
     def reason_now(self, job: str, ad: e.Ad, next_cycle: NextCycle) -> tuple[str, e.Unmatched | None]:
         """Return why a rejected job is not matched now, as text and as a cycle reports it (None: no rejection)."""
         last_rejection = self.last_rejection(job, ad)
-        cycle = None if last_rejection is None else next_cycle.repeat(last_rejection[1])
-        if cycle is None or any(match.job == job for match in cycle.matches):
-            return ROOM, None
+        cycles = [] if last_rejection is None else next_cycle.cycles(last_rejection[1].offset)
+        for match in (match for cycle in cycles for match in cycle.matches if match.job == job):
+            return PREEMPTION if match.reason or match.preempts else ROOM, None
+        reasons = [reason for cycle in cycles for reason in self._reasons_in(cycle, job, ad, next_cycle)]
+        if last_rejection is None or not reasons:
+            return OTHERS if cycles else UNDECIDED, None
+        reason = min(reasons, key=_place)
+        if reason.reached and next_cycle.leaves_room(reason):
+            return OTHERS, None
+        if _place(reason) == 0:
+            return short_reason(reason, next_cycle.limits(reason)), reason
+        counts = next_cycle.standings(ad, last_rejection[1].offset)
+        if counts[FREE]:
+            return OTHERS, None
+        kind = obstacle_kind(reason)
+        if counts and (kind in _NO_SLOT or (kind == "taken" and not counts[USED])):
+            return f"no slot is available for it: {standings_text(counts)}", reason
+        return short_reason(reason, ()), reason
+
+    def _reasons_in(self, cycle: e.CycleHeld, job: str, ad: e.Ad, next_cycle: NextCycle) -> Iterator[e.Unmatched]:
         refusals = evolve(next_cycle.submissions, known={})
         refusals.fold_event(0, cycle)
         refusal = refusals.last_rejection(job, ad)
-        if refusal is None:
-            return OTHERS, None
-        reason = _of_the_only_submitter(cycle, refusal[2])
-        return short_reason(reason, next_cycle.limits(reason)), reason
+        if refusal is not None:
+            yield _of_the_only_submitter(cycle, refusal[2])
 
     def last_rejection(self, job: str, ad: e.Ad) -> tuple[int, e.CycleHeld, e.Unmatched] | None:
         """Return the last rejection of the autocluster of a job with this ad: the position, the cycle, and the
@@ -263,6 +298,11 @@ class Rejections:
             if any(first <= int(proc) <= last for first, last in edit.procs):
                 other_ad |= edit.changes
         return _texts(other_ad, significant_values) == significant_values
+
+
+def _place(reason: e.Unmatched) -> int:
+    """Return the place of a reason among those of several negotiators: first the limits, then slots in use."""
+    return 0 if reason.limit not in ("", "slots") or reason.reached else 1 + (obstacle_kind(reason) in _NO_SLOT)
 
 
 def _of_the_only_submitter(event: e.CycleHeld, reason: e.Unmatched) -> e.Unmatched:

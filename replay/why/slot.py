@@ -48,6 +48,7 @@ beginning."""
 REPORTED = "reported"  #: the cause of imported events
 _RELEASED = "RELEASE_CLAIM"  #: a startd's reason if the access point released the claim
 _ORPHANED = "orphaned"  #: the fact of a startd that ended because its master had died
+_RESOURCES = ("Cpus", "Memory", "Disk")
 _FREE = ("Owner", "Unclaimed", "Backfill", "Drained")
 
 
@@ -118,6 +119,8 @@ class SlotLife:
         self.begin = 0  #: the number of the match of, or request for, the next claim
         self.machine = ""
         self.parts: set[str] = set()
+        self.left: dict[str, str] = {}  #: what it has left, if it is partitionable and its ad says so
+        self.closed = ""  #: the code of the step since which its machine accepts no jobs, although it does not drain
         self.reservation = ""  #: the job for which its claim is reserved
         self.killed = False
         self.poll: tuple[int, e.DefragPolled] | None = None  #: the defragmentation's last poll, with its position
@@ -198,7 +201,9 @@ class SlotLife:
         self.machine, self.kind = event.machine, event.kind
         self.pair, self.is_gone, self._requested = INITIAL_PAIR, False, False
         self.holder = self.job = self.first_job = ""
-        self.parts, self.last_change, self.claimed = set(), [], 0
+        self.parts, self.last_change, self.claimed, self.closed = set(), [], 0, ""
+        numbers = {name: event.ad.get(name, "") for name in _RESOURCES}
+        self.left = {name: text for name, text in numbers.items() if text.replace(".", "", 1).isdecimal()}
         origin = f"from {event.parent}" if event.parent else f"with machine {event.machine}"
         facts = {"origin": origin, "kind": event.kind or "new", "why": self.cause_text(event)}
         self.since = self.narrate(position, event, "slot_created", **facts)
@@ -238,6 +243,7 @@ class SlotLife:
         return any(step.cause == "negotiated" for number, step in self.steps.items() if number >= self.begin)
 
     def on_changed(self, position: int, event: e.SlotAdChanged) -> None:
+        self.left |= {name: text for name, text in event.changes.items() if name in self.left}
         values_text = ", ".join(f"{name} = {text}" for name, text in event.changes.items())
         facts = {"changes": values_text, "why": self.cause_text(event)}
         self.last_change = [Sentence(event.at, position, "slot_changed", facts, event.cause, event.stimulus)]
@@ -273,7 +279,12 @@ class SlotLife:
             self.narrate(position, event, "holder_heard")
 
     def on_machine_expired(self, position: int, event: e.MachineExpired) -> None:
-        self.narrate(position, event, "machine_silent" if event.expired else "machine_heard")
+        self.closed = "machine_silent" if event.expired else ""
+        self.narrate(position, event, self.closed or "machine_heard")
+
+    def on_shutdown(self, position: int, event: e.ShutdownBegan) -> None:
+        self.closed = "machine_ends"
+        self.narrate(position, event, self.closed, how=event.how, why=self.cause_text(event))
 
     def on_drain(self, position: int, event: e.DrainBegan) -> None:
         facts = None if self.poll is None else defrag_words.choice_facts(self.poll[1], event, self.context.noted)
@@ -289,8 +300,7 @@ class SlotLife:
         if facts is not None:
             self.narrate(position, event, "drain_canceled", **facts)
             return
-        request = self.context.requests.get(event.stimulus)
-        self.narrate(position, event, f"drain {event.row}", user=request.user if request else "")
+        self.narrate(position, event, f"drain {event.row}", why=self.cause_text(event))
 
     def on_client_started(self, position: int, event: e.BackfillStarted) -> None:
         program = event.client.get("Executable", "")
@@ -385,17 +395,31 @@ class SlotLife:
         steps = [since, *explaining_steps(steps, since)]
         if self.parts and not self.is_gone:
             parts_text = counted(len(self.parts), "dynamic slot has", "dynamic slots have")
-            steps.insert(1, since.restate("dynamic_slots", {"parts": parts_text}))
+            left = ", ".join(f"{name} {text}" for name, text in self.left.items())
+            steps.insert(1, since.restate("dynamic_slots", {"parts": parts_text, "left": left}))
         if not self.is_gone:
             steps[1:1] = self.defects
         if self.poll is not None and self.kind == "partitionable" and not self.is_gone:
             steps += self._poll_sentences(*self.poll)
-        advice_code = "continue_slot" if since.cause == "suspend_command" else _ADVICE.get(self.pair, "see_slot_log")
-        advice_code = "fix_broken_slot" if self.is_broken else advice_code
-        advice_facts = {"slot": self.name, "machine": self.machine, "job": self.job}
+        advice_facts = {"slot": self.name, "machine": self.machine, "job": self.job, "resource": self._missing()}
         advice_facts |= {"until": instant(self.last, self.zone), "thing": self.name} if advice else {}
-        sentences = advise(advice or ("see_status" if self.is_gone else advice_code), head, **advice_facts)
+        sentences = advise(advice or self._advice(since), head, **advice_facts)
         return answer(head, steps, sentences, self._shortened([*chain, *self.last_change]))
+
+    def _missing(self) -> str:
+        """Return a resource of which a partitionable slot has nothing left; empty if there is none."""
+        return next((name for name, text in self.left.items() if self.parts and float(text) <= 0), "")
+
+    def _advice(self, since: Sentence) -> str:
+        is_open = self.pair == "Unclaimed/Idle"
+        reasons = (
+            (self.is_gone, "see_status"),
+            (self.is_broken, "fix_broken_slot"),
+            (since.cause == "suspend_command", "continue_slot"),
+            (is_open and bool(self.closed), "see_slot_log"),
+            (is_open and bool(self._missing()), "wait_for_part"),
+        )
+        return next((code for applies, code in reasons if applies), _ADVICE.get(self.pair, "see_slot_log"))
 
     def _head(self, since: Sentence) -> Sentence:
         is_over = self.is_gone or self.pair == DELETED
@@ -496,7 +520,6 @@ _READERS: dict[type[e.Event], Callable[[SlotLife, int, Any], None]] = handlers_o
     e.ClaimCommanded: _with_cause("claim_commanded", "command"),
     e.MatchTaken: _with_cause("match_taken", "job"),
     e.ClaimJobEdited: _with_cause("claim_job_edited", "job", "changes"),
-    e.ShutdownBegan: _with_cause("machine_ends", "how"),
     e.BackfillSignalled: _with_cause("client_killed"),
     e.BackfillLeaving: _with_cause("leaves_for", "destination"),
 }

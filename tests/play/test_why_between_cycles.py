@@ -79,19 +79,19 @@ CASES = [
         "the machine drains",
         STATIC.format("", 1, "9:00")
         + "at 0:10 submit ann run=10:20\nat 0:20 submit bob run=10:20\nat 8:00 drain fast start=False",
-        f"{IN_USE}the slots that meet its requirements reject it.",
+        f"{IN_USE}no slot is available for it: 1 is draining.",
     ),
     (
         "START refuses it no longer",
         STATIC.format("START = RequestMemory < 500", 1, "9:00")
         + "at 0:10 submit ann memory=600\nat 8:00 set START = True",
-        f"The cycle at 2026-11-02 08:00:10 reported: the slots that meet its requirements reject it. Now: {ROOM}.",
+        f"The cycle at 2026-11-02 08:00:10 reported: the slots that meet its Requirements reject it. Now: {ROOM}.",
     ),
     (
         "the job asks for less now",
         STATIC.format("START = RequestMemory < 500", 1, "9:00")
         + "at 0:10 submit ann memory=600\nat 8:00 edit 1.0 RequestMemory=400",
-        f"The cycle at 2026-11-02 08:00:10 reported: the slots that meet its requirements reject it. Now: {ROOM}.",
+        f"The cycle at 2026-11-02 08:00:10 reported: the slots that meet its Requirements reject it. Now: {ROOM}.",
     ),
     (
         "the job asks for too much now",

@@ -36,3 +36,17 @@ def test_the_page_of_events_has_the_texts_that_the_commands_print() -> None:
 )
 def test_a_cause_names_the_requester_if_known(cause: str, requester: dict[str, str], expected: str) -> None:
     assert sentence_tables.cause_words(cause, **requester) == expected
+
+
+@pytest.mark.parametrize(
+    ("cause", "row", "expected"),
+    [
+        ("drain_command", "start", "root asked for the machine to be drained"),
+        ("drain_command", "cancel", "root asked for the drain to be cancelled"),
+        ("reconfigured", "cancel", "the machine's configuration was read again"),
+        ("defrag_cancel", "cancel", "the defragmentation found DEFRAG_CANCEL_REQUIREMENTS true for the machine"),
+        ("drained", "resume", "every slot of the machine was drained"),
+    ],
+)
+def test_each_end_of_a_drain_has_its_own_cause(cause: str, row: str, expected: str) -> None:
+    assert sentence_tables.cause_words(cause, row, by="root") == expected

@@ -181,7 +181,7 @@ def _drains() -> Iterator[str]:
         code = f"drain {row.number}"
         if code in WORDS:
             yield f"{row.number}  {', '.join(row.sources)} -> {', '.join(row.targets)}"
-            yield f"    {fill(WORDS[code], {'user': 'root'})}"
+            yield f"    {fill(WORDS[code], {'why': 'root asked for the drain to be cancelled'})}"
 
 
 def table() -> str:

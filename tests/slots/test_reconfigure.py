@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from poolbook.domain.events import MachineConfigured, SlotAdChanged
 from poolbook.domain.ports import stimuli as s
+from poolbook.replay.why.slot import why_slot
 
 from ..together import together
 from .machines import equipment, new_pool, reconfigure
@@ -71,6 +72,19 @@ def test_a_machine_that_drains_for_another_reason_keeps_its_slots() -> None:
         "slot2@h would be added or removed, so the machine must be drained, but Draining already in progress on h "
         "(request 1): cancel it first"
     )
+
+
+def test_a_drain_that_a_reconfiguration_ends_is_not_explained_as_a_request_to_cancel_it() -> None:
+    pool = new_pool(BEFORE)
+    pool.submit(Args='"100"')
+    pool.advance(1)
+    pool.handle(replace(reconfigure(pool, BEFORE + "NUM_SLOTS = 2"), drains=True))
+    pool.handle(replace(reconfigure(pool, BEFORE), drains=True))
+    lives = [sentence.text for sentence in why_slot(enumerate(pool.events(), 1), "slot1@h").life]
+    assert [text for text in lives if "cancel" in text] == [
+        "The drain of its machine was cancelled: the machine's configuration was read again.",
+        "The drain was cancelled; the slot returned to its owner.",
+    ]
 
 
 def test_a_reconfiguration_does_not_end_the_drain_of_a_user() -> None:
