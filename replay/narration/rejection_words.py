@@ -22,7 +22,9 @@ def slot_counts(reason: e.Unmatched) -> str:
         return "the negotiator had no slots"
     slots_left = slots_meeting_requirements(reason)
     meet_text = f"{slots_left:,} {'meets' if slots_left == 1 else 'meet'}" if slots_left else "none meets"
-    sentences = [f"of {counted(reason.slots, 'slot')}, {meet_text} its Requirements"]
+    is_about_dynamic_slots = not slots_left and bool(reason.limit or _counts(reason.denied))
+    slots_text = f"of {counted(reason.slots, 'slot')}{' (dynamic ones excluded)' if is_about_dynamic_slots else ''}"
+    sentences = [f"{slots_text}, {meet_text} its Requirements"]
     if reason.refused_by_slot:
         reject_text = "rejects it, by its" if reason.refused_by_slot == 1 else "reject it, by their"
         share_text = _share_text(reason.refused_by_slot, slots_left)

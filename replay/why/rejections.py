@@ -127,10 +127,16 @@ class NextCycle:
         """Return how many slots stand in which relation to a job now."""
         return standings(self._state, job, cycle_context(self._state, self._state.at, offset))
 
-    def leaves_room(self, reason: e.Unmatched) -> bool:
-        """Return True if the jobs that hold the limits of a cycle's rejection now leave enough units for the job."""
+    def is_about_matches(self, reason: e.Unmatched, cycle: e.CycleHeld) -> bool:
+        """Return True if the limits of a rejection are only reached by the matches of the same cycle, which would be
+        held now."""
+        if reason.limit and reason.limit != CONCURRENCY:
+            clusters = {JobId.parse(match.job).cluster for match in cycle.matches}
+            submitters = {self._state.clusters[cluster].submitter for cluster in clusters}
+            return bool(submitters) and (reason.limit in _OF_SEVERAL_SUBMITTERS or reason.submitter in submitters)
         used = {limit.name: sum(units for _, units in _holders(self._state, limit.name)) for limit in reason.reached}
-        return all(used[limit.name] / PARTS_PER_UNIT + limit.wanted <= limit.most for limit in reason.reached)
+        room = [used[limit.name] / PARTS_PER_UNIT + limit.wanted <= limit.most for limit in reason.reached]
+        return bool(room) and all(room)
 
     def slots(self) -> list[tuple[str, e.Ad]]:
         return undivided_slots(self._state)
@@ -162,6 +168,7 @@ class NextCycle:
         return repeat_cycle(state, state.at, "", offset, negotiator).held
 
 
+_OF_SEVERAL_SUBMITTERS = ("quota", "running")  #: the limits that jobs of other submitters help to reach
 CONCURRENCY = "concurrency"  #: the kind of a rejection for a concurrency limit (``Unmatched.limit``)
 ROOM = "a slot is free; the next cycle decides"
 PREEMPTION = "the next cycle preempts other jobs for it"
@@ -249,11 +256,11 @@ class Rejections:
         cycles = [] if last_rejection is None else next_cycle.cycles(last_rejection[1].offset)
         for match in (match for cycle in cycles for match in cycle.matches if match.job == job):
             return PREEMPTION if match.reason or match.preempts else ROOM, None
-        reasons = [reason for cycle in cycles for reason in self._reasons_in(cycle, job, ad, next_cycle)]
+        reasons = [(reason, cycle) for cycle in cycles for reason in self._reasons_in(cycle, job, ad, next_cycle)]
         if last_rejection is None or not reasons:
             return OTHERS if cycles else UNDECIDED, None
-        reason = min(reasons, key=_place)
-        if reason.reached and next_cycle.leaves_room(reason):
+        reason, cycle = min(reasons, key=lambda found: _place(found[0]))
+        if next_cycle.is_about_matches(reason, cycle):
             return OTHERS, None
         if _place(reason) == 0:
             return short_reason(reason, next_cycle.limits(reason)), reason

@@ -294,7 +294,7 @@ def check_now(moment: Moment, text: str) -> None:
 
 
 _COUNTS = re.compile(
-    r"of (?P<slots>\d+) slots?, (?P<meet>none|\d+) meets? its Requirements"
+    r"of (?P<slots>\d+) slots?(?: \(dynamic ones excluded\))?, (?P<meet>none|\d+) meets? its Requirements"
     r"(?:, (?P<rejecting>which|all of which|\d+ of these) rejects? it, by \w+ START or for lack of resources)?"
     r"(?:, (?P<taken>which|all of which|\d+ of these) (?:is|are) not free)?"
 )
@@ -345,7 +345,7 @@ def check_answer(events: list[e.LoggedEvent], log: EventStore, job: str, at: int
         considered = [event for _, event in past if isinstance(event, e.CycleHeld) and job in named_jobs(event)]
         assert not considered or max(event.at for event in considered) <= codes["no_cycle"].at
     if moment.ad.get("JobCoolDownExpiration") and int(moment.ad["JobCoolDownExpiration"]) * SECOND > at:
-        assert "cools_down" in codes
+        assert codes.keys() & {"cools_down", "deferred_until", "time_missed"}
 
 
 def is_idle(past: list[e.LoggedEvent], job: str) -> bool:
