@@ -101,8 +101,9 @@ class ExpectedMatch:
 
 @define
 class Rejected:
-    """A job that got no slot: how many slots it accepts, and how many of them accept it."""
+    """A job that got no slot: how many slots the negotiator has, how many the job accepts, and how many accept it."""
 
+    slots: int
     accepted: int
     both: int
 
@@ -542,13 +543,18 @@ class Negotiation:
         parts = None if offer.carver is None or ranks is None else offer.carver.amounts_for(job.ad, offer.left)
         return ranks, ranks and self._true(PREFERS, offer.ad, ad), parts
 
+    def _is_counted(self, offer: Offer) -> bool:
+        return offer.slot.kind != "dynamic" and self._is_offered(offer)
+
     def rejection(self, user: str, job: Job) -> Rejected:
-        """Return how many of the slots that exist (dynamic slots do not count) reject the job, as of the cycle's
+        """Return how many of the negotiator's slots (dynamic slots do not count) reject the job, as of the cycle's
         start."""
         ad = ClassAd(self._user_attributes("Submitter", user), job.ad)
-        offers = [self._begun[id(offer)] for offer in self.offers if offer.slot.kind != "dynamic"]
+        offers = [self._begun[id(offer)] for offer in self.offers if self._is_counted(offer)]
         accepted = [offer for offer in offers if requirements_met(ad, offer, self.context)]
-        return Rejected(len(accepted), sum(requirements_met(offer, ad, self.context) for offer in accepted))
+        return Rejected(
+            len(offers), len(accepted), sum(requirements_met(offer, ad, self.context) for offer in accepted)
+        )
 
     # Evaluation
 

@@ -45,7 +45,7 @@ def compare_rejections(pool: Pool, oracle: Negotiation, cycle) -> None:  # type:
         assert rejection.submitter == user
         assert (rejection.clauses[-1].left if rejection.clauses else rejected.accepted) == rejected.accepted
         assert rejection.refused_by_slot == rejected.accepted - rejected.both
-        assert rejection.slots == sum(slot.kind != "dynamic" for slot in pool.state.slots.values())
+        assert rejection.slots == rejected.slots
         counts[user] += rejection.jobs
     if not known_rejections:
         assert counts == Counter(user for user, _ in unmatched_jobs.values())
