@@ -124,7 +124,7 @@ class NextCycle:
         return _limits_in_words(reason, fold(takewhile(lambda event: event[0] <= position, self._read())))
 
     def standings(self, job: e.Ad, offset: int) -> Counter[str]:
-        """Return how many slots stand in which relation to a job now."""
+        """Return how many slots have each standing to a job now."""
         return standings(self._state, job, cycle_context(self._state, self._state.at, offset))
 
     def is_about_matches(self, reason: e.Unmatched, cycle: e.CycleHeld) -> bool:

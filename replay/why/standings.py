@@ -22,7 +22,7 @@ _POLICY = ("Start", "Requirements")  #: attributes that a slot does not publish 
 
 
 def standings(state: State, job: Ad, context: Context) -> Counter[str]:
-    """Return how many slots, without dynamic ones, stand in which relation to a job (a name in ``rejections.txt``)."""
+    """Return how many slots, without dynamic ones, have each standing to a job (names in ``rejections.txt``)."""
     published, job_ad = PublishedSlots(state, Caches(), state.at, context), ad_from_attributes(job)
     slots = [slot for slot in state.slots.values() if slot.kind != "dynamic"]
     return Counter(_standing(state, slot, published, job_ad, context) for slot in slots)
