@@ -12,6 +12,7 @@ from ...domain.events import Ad
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.startd.slot_ad import drain_start
 from ...domain.state.caches import Caches, ad_from_attributes
+from ...domain.state.offline_ads import is_offline
 from ...domain.state.records import Slot
 from ...domain.state.state import State
 from ..narration.sentence_tables import REJECTIONS
@@ -49,6 +50,8 @@ def _standing(state: State, slot: Slot, published: PublishedSlots, job: ClassAd,
         return "small" if not _is_true(empty, "WithinResourceLimits", job, context) else "start"
     if machine is not None and (machine.expired or machine.shutdown):
         return "silent" if machine.expired else "ends"
+    if is_offline(slot.ad):
+        return "offline"
     if machine is not None and machine.drain is not None and not published.is_free(slot):
         return "drains"
     if slot.claim is not None or slot.queued_claim is not None or slot.name in state.slot_matches:
