@@ -76,6 +76,7 @@ CONTEXTS = {
         "adapters.library.python_values.pauses",
         "adapters.library.python_values.polls",
         "adapters.machine.host",
+        "adapters.machine.local_time",
         "adapters.runtime.views",
         "adapters.stores",
         "domain.decision.draft.Refusal",

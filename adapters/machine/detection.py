@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
+from ...domain.classad.time_zones import ZONE, zone_of
 from ...domain.config import Configuration, read
 from ...domain.events import Ad
 from ...domain.ports.stimuli import AddMachine, SlotPlan
@@ -21,7 +22,6 @@ from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ...domain.state.records import Machine, Slot
-from ...domain.time_zones import ZONE, zone_of
 from .containers import runtime_attributes as runtimes
 from .execution.activation import SCRATCH_DIRECTORY
 from .host import CONDOR_VERSION, architecture, condor_platform, operating_system

@@ -8,7 +8,7 @@ from calendar import timegm
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from ...domain.time_zones import zone_of
+from ...domain.classad.time_zones import zone_of
 from ...domain.units import DAY
 
 _LOCALTIME: Final = "/etc/localtime"

@@ -22,6 +22,7 @@ from ..classad.columns import ABSENT, INTEGER
 from ..classad.function_registry import FUNCTIONS, FunctionInputs
 from ..classad.plans import Plan
 from ..classad.table import SlotTable
+from ..classad.time_zones import machine_context
 from ..classad.tree import Literal
 from ..classad.value_evidence import DYNAMIC_REFERENCES, integer_of, names_in
 from ..events import Clause, Unmatched
@@ -30,7 +31,6 @@ from ..requests.autoclusters import Signature
 from ..state.caches import Caches, parse_cached
 from ..state.records import Slot
 from ..state.state import Manager
-from ..time_zones import machine_context
 
 Mask = npt.NDArray[np.bool_]
 RowNumbers = npt.NDArray[np.int64]

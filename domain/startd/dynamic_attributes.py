@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..classad import Context, Moving
+from ..classad.time_zones import machine_context
 from ..names import SlotName
 from ..ports.sensor_readings import Readings
 from ..ports.slot_ads import PAIRS_WITH_TOTAL, total_name
@@ -18,7 +19,6 @@ from ..state.caches import Caches
 from ..state.job_ad import unquoted
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
-from ..time_zones import machine_context
 from ..units import DAY, SECOND
 from .drain_estimates import DrainEstimates
 from .load import slot_load

@@ -12,9 +12,9 @@ from poolbook.adapters.condor_files.importing.driver import Importer
 from poolbook.adapters.condor_files.importing.folders import family_of, kind_of
 from poolbook.adapters.runtime.open_pool import open_pool_log
 from poolbook.adapters.stores.opening import open_log
+from poolbook.domain.classad.time_zones import zone_of
 from poolbook.domain.events import AdsKept, JobsLogged, SourceFound, SourceGap, SourceRead, SourceRefused
 from poolbook.domain.ports.log import EventStore, LogError, LogUnavailable
-from poolbook.domain.time_zones import zone_of
 
 from ..sampling import spread
 from ..together import together

@@ -17,10 +17,10 @@ from itertools import groupby
 from attrs import define, field, frozen
 
 from ....domain import events as e
+from ....domain.classad.time_zones import zone_of
 from ....domain.imported.record_sources import place_of
 from ....domain.ports.log import EventStore, LogError
 from ....domain.state_machines import HTCONDOR_25
-from ....domain.time_zones import zone_of
 from ....replay.forensics.imported_log import IMPORTED, is_imported
 from ...machine.host import VERSION
 from ...machine.local_time import local_zone

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from itertools import islice, product
 from typing import Any, Final
 
-from ....domain.time_zones import zone_of
+from ....domain.classad.time_zones import zone_of
 
 SEARCHED_BYTES: Final = 1 << 18  #: bytes at the start of each file that are searched for evidence of its zone
 _QUARTER: Final = 15 * 60  #: all zones' offsets are multiples of this, in seconds

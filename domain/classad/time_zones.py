@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from .classad import Context
+from .context import Context
 
 ZONE: Final = "TimeZone"
 """The attribute of a machine's ad with the name of its time zone. Older logs and simulated machines lack it."""
