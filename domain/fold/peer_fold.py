@@ -12,6 +12,7 @@ from ..state.peers import (
     EXECUTION_POINT,
     FULL,
     MANAGER,
+    UNAVAILABLE_FOR,
     Flocking,
     FollowedPeer,
     Outbox,
@@ -168,8 +169,12 @@ def _fold_end_of_match(state: Manager, event: e.MatchTaken | e.MatchVoided) -> N
     if EXECUTION_POINT not in state.roles:
         state.slot_changes.append(event.slot)
         state.slot_change_position = state.position
+    job, peers = JobId.parse(event.job), state.peers
     if event.cause == FULL:
-        state.peers.full.add(JobId.parse(event.job).cluster // JOBS_PER_ACCESS_POINT)
+        peers.full.add(job.cluster // JOBS_PER_ACCESS_POINT)
+    elif event.cause == "match_void" and job.cluster in state.clusters and job.proc in state.clusters[job.cluster]:
+        peers.unavailable = {each: at for each, at in peers.unavailable.items() if event.at < at + UNAVAILABLE_FOR}
+        peers.unavailable[job] = event.at
 
 
 def _fold_jobs_transitioned(state: Manager, event: e.JobsTransitioned) -> None:

@@ -16,7 +16,7 @@ from attrs import define, field
 
 from ..classad import Context, Expression
 from ..classad.value_evidence import truth_of
-from ..names import JOBS_PER_ACCESS_POINT
+from ..names import JOBS_PER_ACCESS_POINT, JobId
 from ..requests.autoclusters import Autoclusters
 from ..requests.idle_jobs import (
     IdleJobGroup,
@@ -79,6 +79,13 @@ class IdleJobRequests:
             if cluster.id // JOBS_PER_ACCESS_POINT in numbers and not cluster.is_local:
                 for proc in self._idle(cluster).tolist():
                     self.record_match(cluster, proc)
+
+    def exclude(self, jobs: Iterable[JobId]) -> None:
+        """Exclude single jobs, if they are still idle."""
+        for number, proc in jobs:
+            cluster = self.state.clusters.get(number)
+            if cluster is not None and proc in self._idle(cluster):
+                self.record_match(cluster, proc)
 
     def record_match(self, cluster: Cluster, proc: int) -> None:
         self.matched_procs.setdefault(cluster.id, set()).add(proc)

@@ -13,6 +13,7 @@ from ..ports.slot_ads import Advertise
 from ..requests.autoclusters import autoclusters_of, declared_attributes, slot_attribute_words
 from ..requests.idle_jobs import idle_queues, remaining_starts
 from ..state.caches import Caches
+from ..state.peers import UNAVAILABLE_FOR
 from ..state.state import Manager
 from .autocluster_cache import AutoclusterCache
 from .candidates import Floats
@@ -96,6 +97,7 @@ class NegotiationCycle:
         self.matchmaker = Matchmaker(state, self.caches, self.context, self.rules, self.accounts, pool)
         self.requests = IdleJobRequests(state, autoclusters, self.caches)
         self.requests.exclude_access_points(state.peers.full)
+        self.requests.exclude(job for job, at in state.peers.unavailable.items() if self.now < at + UNAVAILABLE_FOR)
         if self.rules.job_constraint is not None:
             self.requests.exclude_jobs(self.rules.job_constraint, self.context)
         self.total_cores, self.lightest_match = self.matchmaker.weigh_slots()

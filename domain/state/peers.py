@@ -13,12 +13,15 @@ from typing import Final
 from msgspec import Struct, field
 
 from ..classad.old_form import literal_string
-from ..names import SlotName
+from ..names import JobId, SlotName
+from ..units import SECOND
 from .pool_settings import listed_names
 
 MANAGER: Final = "manager"
 ACCESS_POINT: Final = "access-point"
 EXECUTION_POINT: Final = "execution-point"
+UNAVAILABLE_FOR: Final = 5 * SECOND
+"""How long a job whose match was void, although it is idle, is not matched again, in microseconds."""
 FULL: Final = "jobs_limit"  #: the cause of a match's end if the access point runs as many jobs as it may
 MOST_POSITIONS: Final = 1000  #: of each of the two lists of an outbox
 ROLES: Final = (MANAGER, ACCESS_POINT, EXECUTION_POINT)
@@ -118,6 +121,8 @@ class Peers(Struct):
     that has ended remains until its holder was sent the end."""
     full: set[int] = field(default_factory=set)
     """The numbers of access points that have not ended a job since they ran as many as MAX_JOBS_RUNNING allows."""
+    unavailable: dict[JobId, int] = field(default_factory=dict)
+    """The jobs whose match was just void at their access point, and when: their last run may not have ended there."""
     flocking: dict[str, Flocking] = field(default_factory=dict)  #: of an access point's submitters
     flocked: dict[str, str] = field(default_factory=dict)
     """The machines in the pools of managers in FLOCK_TO, each with its manager."""

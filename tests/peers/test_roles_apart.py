@@ -462,3 +462,20 @@ def test_a_deferred_job_is_held_if_its_execution_point_was_down_until_its_window
     pool.ep().start()
     pool.advance(100)
     assert outcomes(pool) == [("1.0", outcome)]
+
+
+@pytest.mark.parametrize("dialect", ["manual", "htcondor-25"])
+def test_a_job_whose_last_run_has_not_ended_is_not_matched_again_and_again(dialect: str) -> None:
+    """Its execution point is gone, and the access point waits until the lease is over. The manager sees an idle job."""
+    pool = SimulatedPool(execution_points=2, dialect=dialect)
+    pool.submit(Args='"600"', JobLeaseDuration="300")
+    pool.advance(60)
+    pool.isolate(pool.place("ap1 1.0"))
+    pool.act("hold", "1.0")
+    pool.advance(1)
+    pool.act("release", "1.0")
+    pool.advance(240)
+    assert 2 <= len(of_kind(pool, AP, e.MatchVoided)) <= 5
+    pool.advance(360)
+    assert outcomes(pool) == [("1.0", "lost")]
+    assert pool.place("ap1 1.0") == "execution-point/ep2"
