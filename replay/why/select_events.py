@@ -108,7 +108,7 @@ def slot_events(
         events.update(pair for pair in log.read(begin, end - begin) if concerns_slot(pair[1], slot))
     else:
         evidence = {getattr(event, "evidence", 0) for _, event in narrated} - {0}
-        positions = evidence.union(position for position, _ in narrated)
+        positions = evidence.union((position for position, _ in narrated), _claim_requests(log, begin, end))
         events.update(pair for pair in decisions(log, positions, end) if concerns_slot(pair[1], slot))
     reserved = [event.stream for event in events.values() if isinstance(event, e.ClaimsReserved)]
     for stream in reserved:
@@ -177,6 +177,14 @@ def _cycles(log: EventStore, slot: str, begin: int, end: int) -> Iterator[e.Logg
         read += len(event.matches) + len(event.unmatched) + 10
         if position <= begin or read > _MOST_MATCHES:
             return
+
+
+def _claim_requests(log: EventStore, begin: int, end: int) -> Iterator[int]:
+    """Yield the positions of the last requests to run a job now, which reserve the claims of slots."""
+    answers = islice(log.read_back("requests", end + 1, [e.RequestAnswered]), _MOST_READ)
+    for position, event in takewhile(lambda pair: pair[0] > begin, answers):
+        if isinstance(event, e.RequestAnswered) and event.request == "run now":
+            yield position
 
 
 def _parts(log: EventStore, slot: str, end: int) -> Iterator[e.LoggedEvent]:

@@ -137,17 +137,17 @@ def test_each_upload_scheme_delivers_a_whole_file_or_none(tmp_path: Path, server
     target, place = tmp_path / "there", f"http://127.0.0.1:{server.server_port}"
     target.mkdir()
     (tmp_path / "a").write_bytes(b"alpha\n")
-    good_urls = (f"{place}/up", f"file://{target}/a")
+    good_urls = (f"{place}/up", f"file://{target}/new/a")
     bad_urls = {
         f"{place}/forbidden": "The requested URL returned error: 403",
-        f"file://{target}/none/a": f"(errno 2) No such file or directory {target}/none/a",
+        f"file://{tmp_path}/a/below": f"(errno 17) File exists {tmp_path}/a",
         "data://,x/y": "data: URLs cannot be written",
     }
     code, message = run_plugin(tmp_path, *((url, tmp_path / "a") for url in (*good_urls, *bad_urls)), upload=True)
     assert code == 1 and [ad["transfersuccess"] for ad in message] == [True] * 2 + [False] * 3
     assert [ad["transfererror"] for ad in message[2:]] == list(bad_urls.values())
-    assert server.RequestHandlerClass.came["/up"] == (target / "a").read_bytes() == b"alpha\n"  # type: ignore[attr-defined]
-    assert [path.name for path in target.iterdir()] == ["a"]
+    assert server.RequestHandlerClass.came["/up"] == (target / "new/a").read_bytes() == b"alpha\n"  # type: ignore[attr-defined]
+    assert [path.name for path in target.rglob("*")] == ["new", "a"]
     assert run_plugin(tmp_path, (good_urls[0], tmp_path / "a"), upload=True)[0] == 0
 
 

@@ -25,6 +25,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = (ROOT / "docs" / "library.md").read_text(encoding="utf-8")
 
 INSIDE = {
+    "CleanupError": "the cleanup of checkpoints records it, and tries again later",
     "CannotStart": "the master records it, and tries again later",
     "MasterRefusal": "the master answers with it",
     "MasterRefused": "the command prints it",

@@ -341,6 +341,7 @@ def test_every_kind_of_event_has_a_line() -> None:
         "match void",
         "match over",
         "expired",
+        "matched offline",
         "absent",
         "elect",
         "silent",

@@ -659,7 +659,7 @@ def test_a_long_claim_is_shortened_to_its_beginning_and_end() -> None:
             slot_transition(20 + number, 202 + 3 * number, "12", "Claimed/Busy", "Claimed/Idle"),
         ]
     _, *life = answer_texts(log_of([*OF_SLOT, *jobs]), SLOT)
-    assert life.pop(6) == "244 sentences are omitted here; `poolbook log slot1@node` shows all."
+    assert life.pop(6) == "The sentences between are omitted here; `poolbook log slot1@node` shows all events."
     assert len(life) == 60
     assert life[0] == "bob@pool claimed it. [StartLog:120]"
     assert life[-1].endswith("[StartLog:502]")
