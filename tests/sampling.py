@@ -28,8 +28,8 @@ def soak_examples(cost: int = 1) -> int:
 
 
 def soak_cases(count: int) -> int:
-    """Return how many of a test's cases for the soak a soak runs: all, in a short one at least twelve."""
-    return min(count, max(12, math.ceil(count * SHARE)))
+    """Return how many of a test's cases for the soak a soak runs: all, in a short one at least eight."""
+    return min(count, max(8, math.ceil(count * SHARE)))
 
 
 def examples(few: int, cost: int) -> int:

@@ -59,7 +59,7 @@ def test_a_sample_is_spread_evenly_and_the_soak_has_the_rest(monkeypatch: pytest
     [
         (20000, 1, 20000, 500, 500),
         (20000, 200, 100, 5, 5),
-        (60, 200, 1, 500, 12),
+        (60, 200, 1, 500, 8),
         (60, 2, 30, 5, 5),
         (10000, 1, 10000, 500, 250),
     ],

@@ -172,7 +172,7 @@ def _fold_end_of_match(state: Manager, event: e.MatchTaken | e.MatchVoided) -> N
     job, peers = JobId.parse(event.job), state.peers
     if event.cause == FULL:
         peers.full.add(job.cluster // JOBS_PER_ACCESS_POINT)
-    elif event.cause == "match_void" and job.cluster in state.clusters and job.proc in state.clusters[job.cluster]:
+    elif event.cause == "match_void" and ACCESS_POINT not in state.roles:
         peers.unavailable = {each: at for each, at in peers.unavailable.items() if event.at < at + UNAVAILABLE_FOR}
         peers.unavailable[job] = event.at
 

@@ -28,6 +28,7 @@ from poolbook.domain.classad import (
     parse,
 )
 
+from ..sampling import soak_examples
 from ..together import together
 
 FIXED = settings(max_examples=60, derandomize=True, deadline=None, database=None)
@@ -525,7 +526,7 @@ def test_an_ad_is_not_made_of_values_that_cannot_be_set(name: Any, value: Any) -
 
 
 @pytest.mark.soak
-@settings(FIXED, max_examples=5000)
+@settings(FIXED, max_examples=soak_examples(4))
 @given(cases("tangle"))
 def test_any_expression_stays_until_the_change_for_hours(case: Case) -> None:
     check_until_the_change(case, 2 * HOUR)

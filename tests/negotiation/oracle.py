@@ -142,7 +142,8 @@ class Negotiation:
         self._collect_jobs()
         self._count_groups()
         self._publish()
-        self._begun = {id(offer): ClassAd(dict(offer.ad.items())) for offer in self.offers}
+        counted = [offer for offer in self.offers if offer.slot.kind != "dynamic" and self._is_offered(offer)]
+        self._begun = [ClassAd(dict(offer.ad.items())) for offer in counted]
 
     # Slots, jobs and submitters
 
@@ -543,18 +544,13 @@ class Negotiation:
         parts = None if offer.carver is None or ranks is None else offer.carver.amounts_for(job.ad, offer.left)
         return ranks, ranks and self._true(PREFERS, offer.ad, ad), parts
 
-    def _is_counted(self, offer: Offer) -> bool:
-        return offer.slot.kind != "dynamic" and self._is_offered(offer)
-
     def rejection(self, user: str, job: Job) -> Rejected:
         """Return how many of the negotiator's slots (dynamic slots do not count) reject the job, as of the cycle's
         start."""
         ad = ClassAd(self._user_attributes("Submitter", user), job.ad)
-        offers = [self._begun[id(offer)] for offer in self.offers if self._is_counted(offer)]
-        accepted = [offer for offer in offers if requirements_met(ad, offer, self.context)]
-        return Rejected(
-            len(offers), len(accepted), sum(requirements_met(offer, ad, self.context) for offer in accepted)
-        )
+        accepted = [offer for offer in self._begun if requirements_met(ad, offer, self.context)]
+        both = sum(requirements_met(offer, ad, self.context) for offer in accepted)
+        return Rejected(len(self._begun), len(accepted), both)
 
     # Evaluation
 
