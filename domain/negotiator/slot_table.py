@@ -22,7 +22,7 @@ from ..classad.columns import ABSENT, INTEGER
 from ..classad.function_registry import FUNCTIONS, FunctionInputs
 from ..classad.plans import Plan
 from ..classad.table import SlotTable
-from ..classad.time_zones import machine_context
+from ..classad.time_zones import ZONE, machine_context
 from ..classad.tree import Literal
 from ..classad.value_evidence import DYNAMIC_REFERENCES, integer_of, names_in
 from ..events import Clause, Unmatched
@@ -372,7 +372,9 @@ class SlotAdTable:
             values: Any = 0 if type(kinds) is int and kinds == ABSENT else column.offsets + column.rates * seconds
             self.table.assign(column.name, kinds.copy() if isinstance(kinds, np.ndarray) else kinds, values)
         clocks = [key for key in _CLOCKS if key in self._requested]
-        offsets = [machine_context(slot.ad, context).utc_offset(seconds) for slot in self.slots] if clocks else []
+        zones = [slot.ad.get(ZONE, "") for slot in self.slots] if clocks else []
+        offsets_by_zone = {zone: machine_context({ZONE: zone}, context).utc_offset(seconds) for zone in {*zones}}
+        offsets = [offsets_by_zone[zone] for zone in zones]
         local = seconds + np.array(offsets, np.int64)
         for key in clocks:
             # Not a single value for all slots, which plans would insert into conditions again every minute.
