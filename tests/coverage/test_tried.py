@@ -57,9 +57,10 @@ def test_a_section_that_is_not_run_says_why(page: str, section: Section) -> None
 def test_the_commands_of_a_group_print_what_the_page_shows(page: str, group: Group) -> None:
     with TemporaryDirectory() as folder:
         outputs = type_group(group, Path(folder))
+        written = "".join(f"{path.name}:\n{path.read_text()}" for path in Path(folder).glob("home/*.out"))
     for step, output in zip(steps_to_type(group), outputs, strict=True):
         assert equal(step, output), (
-            f"$ {step.typed[0]}\n{output}\nIf this is intended, run python docs/generate.py tried/{page}"
+            f"$ {step.typed[0]}\n{output}\nIf this is intended, run python docs/generate.py tried/{page}\n{written}"
         )
 
 

@@ -22,7 +22,7 @@ _MARK = "=== typed ==="
 HOST, USER, HOME = "laptop", "alice", "/home/alice"
 """The names of the machine, the user and the directory on pages."""
 EXTRA_SECONDS = 120
-"""Seconds that a page's ``sleep`` may take longer than it says: the tests' machine may be busy."""
+"""Seconds that all ``sleep`` of a page may take longer than they say: the tests' machine may be busy."""
 
 
 class Step(NamedTuple):
@@ -30,6 +30,10 @@ class Step(NamedTuple):
 
     typed: tuple[str, ...]
     came: str
+
+    @property
+    def waits(self) -> bool:
+        return self.typed[0].startswith("sleep ")
 
 
 def steps(page: str) -> list[Step]:
@@ -55,17 +59,22 @@ def type_steps(
         ["bash"], cwd=folder, env=dict(environment), text=True, bufsize=1, pass_fds=descriptors,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
+    seconds_left = float(EXTRA_SECONDS)
+    outputs = []
     with shell:
-        return [_type_step(step, shell, folder) for step in lines]
+        for step in lines:
+            begun = time.monotonic()
+            outputs.append(_type_step(step, shell, folder, begun + seconds_left))
+            seconds_left -= time.monotonic() - begun if step.waits else 0
+    return outputs
 
 
-def _type_step(step: Step, shell: subprocess.Popen[str], folder: Path) -> str:
+def _type_step(step: Step, shell: subprocess.Popen[str], folder: Path, deadline: float) -> str:
     assert shell.stdin is not None and shell.stdout is not None
-    deadline = time.monotonic() + EXTRA_SECONDS
     while True:
         shell.stdin.write("{{\n{}\n}} < /dev/null\necho {}\n".format("\n".join(step.typed), _MARK))
         output = output_for_pages("".join(takewhile(f"{_MARK}\n".__ne__, shell.stdout)), folder)
-        may_repeat = step.came and step.typed[0].startswith("sleep ") and time.monotonic() < deadline
+        may_repeat = step.came and step.waits and time.monotonic() < deadline
         if not may_repeat or equal_output(step.came, output):
             return output
 
