@@ -22,7 +22,7 @@ _MARK = "=== typed ==="
 HOST, USER, HOME = "laptop", "alice", "/home/alice"
 """The names of the machine, the user and the directory on pages."""
 EXTRA_SECONDS = 120
-"""Seconds that all ``sleep`` of a page may take longer than they say: the tests' machine may be busy."""
+"""Seconds that all ``sleep`` of a page may take longer than it says: the tests' machine may be busy."""
 
 
 class Step(NamedTuple):
@@ -32,8 +32,8 @@ class Step(NamedTuple):
     came: str
 
     @property
-    def waits(self) -> bool:
-        return self.typed[0].startswith("sleep ")
+    def may_be_early(self) -> bool:
+        return bool(self.came) and self.typed[0].startswith("sleep ")
 
 
 def steps(page: str) -> list[Step]:
@@ -59,24 +59,23 @@ def type_steps(
         ["bash"], cwd=folder, env=dict(environment), text=True, bufsize=1, pass_fds=descriptors,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    seconds_left = float(EXTRA_SECONDS)
+    seconds = float(EXTRA_SECONDS)
     outputs = []
     with shell:
         for step in lines:
+            output = _type_step(step, shell, folder)
             begun = time.monotonic()
-            outputs.append(_type_step(step, shell, folder, begun + seconds_left))
-            seconds_left -= time.monotonic() - begun if step.waits else 0
+            while step.may_be_early and not equal_output(step.came, output) and time.monotonic() < begun + seconds:
+                output = _type_step(step, shell, folder)
+            seconds -= time.monotonic() - begun
+            outputs.append(output)
     return outputs
 
 
-def _type_step(step: Step, shell: subprocess.Popen[str], folder: Path, deadline: float) -> str:
+def _type_step(step: Step, shell: subprocess.Popen[str], folder: Path) -> str:
     assert shell.stdin is not None and shell.stdout is not None
-    while True:
-        shell.stdin.write("{{\n{}\n}} < /dev/null\necho {}\n".format("\n".join(step.typed), _MARK))
-        output = output_for_pages("".join(takewhile(f"{_MARK}\n".__ne__, shell.stdout)), folder)
-        may_repeat = step.came and step.waits and time.monotonic() < deadline
-        if not may_repeat or equal_output(step.came, output):
-            return output
+    shell.stdin.write("{{\n{}\n}} < /dev/null\necho {}\n".format("\n".join(step.typed), _MARK))
+    return output_for_pages("".join(takewhile(f"{_MARK}\n".__ne__, shell.stdout)), folder)
 
 
 def output_for_pages(text: str, folder: Path) -> str:
