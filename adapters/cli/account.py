@@ -26,7 +26,8 @@ _Rows = Sequence[tuple[tuple[str, ...], "AccountRow"]]
 
 def account(argv: Sequence[str]) -> int:
     from ...replay.accounts.account import BY, account
-    from .time_window import local_timezone, window_of
+    from ..machine.local_time import local_time
+    from .time_window import window_of
 
     arguments = parse(COMMAND, argv)
     keys_text = arguments.value("by", "user")
@@ -37,7 +38,7 @@ def account(argv: Sequence[str]) -> int:
         raise UsageError(
             f"poolbook account -by {keys_text}: unknown key; use {', '.join(BY)}, or several, such as machine,user"
         )
-    zone = local_timezone()
+    zone = local_time()
     with Queries(selected_log(arguments)) as queries:
         window = window_of("account", arguments, "from", "to", queries.log)
         answer = account(queries.log, by, *window, zone)

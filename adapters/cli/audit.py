@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from ...replay.narration.formatting import by_row, counted, instant, interval, iso, shorten_text
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
 from ..condor_tools.terminal import as_one_line, print_colored, width_of, wrap_text
+from ..machine.local_time import local_time
 from ..stores.location import safe_url
 from .common import selected_log
-from .time_window import local_timezone
 
 if TYPE_CHECKING:
     from attrs import Attribute
@@ -46,7 +46,7 @@ def audit(argv: Sequence[str]) -> int:
         from .usage import print_preemptions
 
         with Queries(url) as queries:
-            return print_preemptions(queries, local_timezone(), arguments.has("json"))
+            return print_preemptions(queries, local_time(), arguments.has("json"))
     results = Queries(url).audit_with(others) if others else [Queries(url).audit()]
     names = [safe_url(each) for each in (url, *others)]
     if arguments.has("json"):
@@ -59,7 +59,7 @@ def audit(argv: Sequence[str]) -> int:
 
 
 def _print_report(name: str, result: Audit, limit: int | None) -> None:
-    first, *details = report(name, result, local_timezone(), limit)
+    first, *details = report(name, result, local_time(), limit)
     width = width_of()
     print_colored(wrap_text(first, width))
     for line in details:

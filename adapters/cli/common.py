@@ -201,15 +201,14 @@ def suggested_commands(useful_calls: Sequence[tuple[str, str]], url: str) -> str
 
 def display_context() -> CellContext:
     """Return the context for tables in this process: the time and time zone, the user, and the terminal width."""
-    from datetime import UTC, datetime
-
     from ..condor_tools.cells import CellContext
     from ..machine.host import host_name, user_name
+    from ..machine.local_time import local_time
 
     host = host_name()
     return CellContext(
         now=int(time.time()),
-        timezone=datetime.now().astimezone().tzinfo or UTC,
+        timezone=local_time(),
         schedd=host,
         address=f"<{host}>",
         me=f"{os.environ.get(ON_BEHALF) or user_name()}@{host}",

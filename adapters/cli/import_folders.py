@@ -16,10 +16,10 @@ from attrs import asdict
 from ...replay.narration.formatting import counted, instant, shorten_text
 from ..condor_tools.options import Arguments, ToolError, ToolSyntax, UsageError, command_table, parse
 from ..condor_tools.terminal import ProgressLine
+from ..machine.local_time import local_time
 from ..stores.location import safe_url
 from .common import selected_log
 from .log_commands import print_live_lines
-from .time_window import local_timezone
 
 if TYPE_CHECKING:
     from ...replay.audit_result import Audit
@@ -211,4 +211,4 @@ def _print_new_findings(audit: Audit, result: ImportResult, reported_keys: set[s
     for at, text, story in sorted(news):
         if text not in reported_keys:
             reported_keys.add(text)
-            print("\n    ".join([f"  {instant(at, local_timezone())}  {text}", *story]), flush=True)
+            print("\n    ".join([f"  {instant(at, local_time())}  {text}", *story]), flush=True)

@@ -15,9 +15,10 @@ from ...replay.listing import members as listing
 from ...replay.narration.formatting import counted, instant
 from ..condor_tools.options import ToolError, UsageError, command_table, last_number, parse
 from ..condor_tools.terminal import OUTCOMES, STATES, ProgressLine, as_one_line, print_colored, width_of, wrap_text
+from ..machine.local_time import local_time
 from ..stores.location import safe_url
 from .common import selected_log, suggested_commands
-from .time_window import Window, instant_of, local_timezone, window_of
+from .time_window import Window, instant_of, window_of
 
 if TYPE_CHECKING:
     from ...domain.events import Event
@@ -53,7 +54,7 @@ def why(argv: Sequence[str]) -> int:
     with Queries(url) as queries:
         try:
             at = instant_of("why", arguments, "at", queries.log)
-            answer, log_id = queries.why(name, at, local_timezone(), arguments.values("with")), queries.log.id
+            answer, log_id = queries.why(name, at, local_time(), arguments.values("with")), queries.log.id
             is_cluster = name.isascii() and name.isdigit() and not arguments.has("verbose")
             useful_calls = _suggested_commands(queries.log, name, at) if is_cluster else []
         except ValueError as error:
@@ -83,8 +84,8 @@ def _print_history(answer: Explanation) -> None:
 
     print()
     for sentence in answer.life:
-        indent = len(instant(sentence.at, local_timezone())) + 2
-        print_colored(wrap_text(as_one_line(dated_line(sentence, local_timezone())), width_of(), indent), STATES)
+        indent = len(instant(sentence.at, local_time())) + 2
+        print_colored(wrap_text(as_one_line(dated_line(sentence, local_time())), width_of(), indent), STATES)
 
 
 def _suggested_commands(log: EventStore, cluster: str, at: int | None) -> list[tuple[str, str]]:
@@ -109,7 +110,7 @@ def log(argv: Sequence[str]) -> int:
         raise UsageError("poolbook log: specify only one job, cluster, slot or stream")
     from ..runtime.queries import Queries
 
-    zone = local_timezone()
+    zone = local_time()
     try:
         stream = listing.parse_filter(arguments.words[0]) if arguments.words else None
     except ValueError as error:
@@ -198,7 +199,7 @@ def _repeated_cycle_lines(recheck: RecheckedCycles) -> Iterator[str]:
         differ = "differs" if recheck.differing == 1 else "differ"
         yield f"\n{repeated_text}: {recheck.differing} {differ} from the log:"
     for difference in recheck.differences:
-        where = f"at {difference.position}, {instant(difference.at, local_timezone())}"
+        where = f"at {difference.position}, {instant(difference.at, local_time())}"
         yield f"  {where}: {difference.what} is {difference.logged} in the log, and {difference.again} now"
     if recheck.differing > len(recheck.differences):
         yield f"  and {recheck.differing - len(recheck.differences)} more"
@@ -292,7 +293,7 @@ def print_live_lines(first: int, events: Sequence[Event], place: Callable[[str],
 
     :param place: for an import, the location of a record, as `Queries.places` returns it; routine lines are omitted
     """
-    zone, width = local_timezone(), width_of()
+    zone, width = local_time(), width_of()
     for position, event in enumerate(events, first):
         members = (
             member

@@ -9,12 +9,13 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime, tzinfo
+from datetime import tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
 from ...replay.listing.time_texts import is_clock, since
 from ...replay.narration.formatting import EVER, instant
 from ..condor_tools.options import ToolError, UsageError
+from ..machine.local_time import local_time
 from ..runtime.queries import LogBeginsLater, Queries
 
 if TYPE_CHECKING:
@@ -34,10 +35,6 @@ class Window(NamedTuple):
         return begin + (f" until {instant(self.until, zone)}" if self.until != EVER else "")
 
 
-def local_timezone() -> tzinfo:
-    return datetime.now().astimezone().tzinfo or UTC
-
-
 def instant_of(command: str, arguments: Arguments, name: str, log: EventStore, after: int | None = None) -> int | None:
     """Return the time given by an option, or None without the option. With `after`, a time of day is the first such
     time from then on. Raise `UsageError` for an invalid time."""
@@ -53,7 +50,7 @@ def parse_instant(command: str, text: str, log: EventStore, after: int | None = 
 
         now = min(now, time_span(log)[1]) if is_imported(log) else now
     try:
-        return since(text, now, local_timezone(), after)
+        return since(text, now, local_time(), after)
     except ValueError as error:
         raise UsageError(f"poolbook {command}: {error}") from None
 
@@ -77,7 +74,7 @@ def time_in_log(command: str) -> Iterator[None]:
     try:
         yield
     except LogBeginsLater as error:
-        began = instant(error.began, local_timezone())
+        began = instant(error.began, local_time())
         raise ToolError(f"poolbook {command}: the log begins at {began}: give a later time") from None
 
 
@@ -88,7 +85,7 @@ def window_of(command: str, arguments: Arguments, begin: str, end: str, log: Eve
     until = instant_of(command, arguments, end, log, since)
     window = Window(since or 0, EVER if until is None else until)
     if window.until <= window.since:
-        times = f"{instant(window.since, local_timezone())} to {instant(window.until, local_timezone())}"
+        times = f"{instant(window.since, local_time())} to {instant(window.until, local_time())}"
         raise UsageError(
             f"poolbook {command}: from {times} is an empty time span; -{end} must be later than -{begin} (a date "
             f"without a time is its midnight)"

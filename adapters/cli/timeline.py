@@ -33,13 +33,14 @@ _ROLES: Final = {"#": "good", ">": "good", "x": "bad", "h": "bad", "p": "bad"} |
 
 def timeline(argv: Sequence[str]) -> int:
     from ...replay.accounts.timeline import POOL, UnknownSubjectError, timeline
-    from .time_window import local_timezone, window_of
+    from ..machine.local_time import local_time
+    from .time_window import window_of
 
     arguments = parse(COMMAND, argv)
     if len(arguments.words) > 1:
         names = " ".join(arguments.words)
         raise UsageError(f"poolbook timeline {names}: more than one name; give one job, slot or user, or POOL")
-    subject, zone = (arguments.words or [POOL])[0], local_timezone()
+    subject, zone = (arguments.words or [POOL])[0], local_time()
     with Queries(selected_log(arguments)) as queries:
         window = window_of("timeline", arguments, "from", "to", queries.log)
         try:

@@ -6,10 +6,11 @@ import sys
 from collections.abc import Sequence
 
 from ..condor_tools.options import ToolError, UsageError, command_table, parse
+from ..machine.local_time import local_time
 from ..runtime.queries import Queries
 from ..stores.location import safe_url
 from .common import log_option, selected_log
-from .time_window import instant_of, local_timezone
+from .time_window import instant_of
 
 TOP = command_table("top")
 
@@ -28,5 +29,5 @@ def top(argv: Sequence[str]) -> int:
         raise ToolError(message) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise ToolError("poolbook top: use a terminal for its input and output; `poolbook status` prints to files")
-    PoolTop(url, safe_url(url), local_timezone(), at, log_option(url)).run()
+    PoolTop(url, safe_url(url), local_time(), at, log_option(url)).run()
     return 0

@@ -66,7 +66,8 @@ def _print_run_usage(arguments: Arguments, groups_text: str) -> int:
     from ...replay.usage.eviction_costs import open_lines, unknown_as_dict, unknown_lines
     from ...replay.usage.usage_sums import BY as KEYS
     from ...replay.usage.usage_sums import names, sums
-    from .time_window import local_timezone, window_of
+    from ..machine.local_time import local_time
+    from .time_window import window_of
 
     group_names = groups_text.split(",")
     if not set(group_names) <= set(KEYS) or len(set(group_names)) < len(group_names):
@@ -75,15 +76,15 @@ def _print_run_usage(arguments: Arguments, groups_text: str) -> int:
         )
     with Queries(selected_log(arguments, "name", "pool")) as queries:
         window = window_of("usage", arguments, "from", "to", queries.log)
-        report = queries.runs(*window, local_timezone())
+        report = queries.runs(*window, local_time())
         span = "" if report.runs else _log_time_span(queries.log)
     given_names = set(arguments.words)
     runs = [run for run in report.runs if _is_requested_row(names(run), given_names)]
-    rows, total = sums(runs, group_names, *window, local_timezone())
+    rows, total = sums(runs, group_names, *window, local_time())
     if given_names and not runs:
         names_text = " or ".join(arguments.words)
         raise ToolError(
-            f"poolbook usage: no run{window.words(local_timezone())} belongs to {names_text}; omit it to list all runs"
+            f"poolbook usage: no run{window.words(local_time())} belongs to {names_text}; omit it to list all runs"
         )
     order = sorted(rows.items(), key=lambda row: (-row[1].used, row[0]))
     if arguments.has("json"):
@@ -95,7 +96,7 @@ def _print_run_usage(arguments: Arguments, groups_text: str) -> int:
     if runs:
         print("\n".join(_usage_rows(group_names, order, total)))
     elif not report.unknown.silent:
-        print(f"There are no runs{window.words(local_timezone())}{span}.")
+        print(f"There are no runs{window.words(local_time())}{span}.")
     for line in (*open_lines(runs), *unknown_lines(report.unknown)):
         print(line)
     return 0
@@ -113,10 +114,10 @@ def _usage_rows(by: Sequence[str], order: Sequence[tuple[tuple[str, ...], Sum]],
 def _log_time_span(log: EventStore) -> str:
     """Return the time that a log covers, as the end of a sentence, or an empty string if the log has no events."""
     from ...replay.forensics.imported_log import time_span
-    from .time_window import local_timezone
+    from ..machine.local_time import local_time
 
     first, last = time_span(log)
-    return f"; the log covers {instant(first, local_timezone())} to {instant(last, local_timezone())}" if last else ""
+    return f"; the log covers {instant(first, local_time())} to {instant(last, local_time())}" if last else ""
 
 
 def _usage_table(grouping: str, rows: Sequence[Spent]) -> Iterator[str]:

@@ -10,7 +10,6 @@ import shlex
 import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from datetime import UTC, datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -22,6 +21,7 @@ from ...domain.config import ConfigError, Configuration
 from ...domain.events import WriterBegan
 from ..bounded_text import output_of
 from ..machine.host import host_name
+from ..machine.local_time import local_time
 from ..replaced_files import replace_file
 from ..runtime.queries import Queries
 from .definitions import read_definitions
@@ -178,7 +178,7 @@ class Publisher:
     def publish(self) -> Cycle:
         """Publish the metrics once."""
         now = int(self.now())
-        context = Context(now=now, timezone=datetime.now().astimezone().tzinfo or UTC)
+        context = Context(now=now, timezone=local_time())
         if self._pools.pools:
             pool, ads = host_name(), list(self._selected(self._pools.ads(now), now))
             families = self._families(ads, pool, context)
@@ -193,7 +193,7 @@ class Publisher:
     def families(self) -> list[Family]:
         """Return the families of the pool's metrics, without publishing them. Raise `ConfigError` for an import."""
         now = int(self.now())
-        return self._of_own_pool(now, Context(now=now, timezone=datetime.now().astimezone().tzinfo or UTC))[2]
+        return self._of_own_pool(now, Context(now=now, timezone=local_time()))[2]
 
     def _of_own_pool(self, now: int, context: Context) -> tuple[str, list[ClassAd], list[Family]]:
         """Return the name of the log's pool, its ads, and the families of its metrics."""

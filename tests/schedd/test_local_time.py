@@ -9,7 +9,10 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
+from poolbook.adapters.cli.common import display_context
+from poolbook.adapters.cli.time_window import parse_instant
 from poolbook.adapters.machine.local_time import LocalTime, local_time
+from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.classad import Context
 
 ZONES = ["America/New_York", "Europe/Rome", "Australia/Lord_Howe", "Asia/Kolkata", "America/Sao_Paulo"]
@@ -40,6 +43,13 @@ def test_a_local_time_is_parsed_as_in_the_zone(zone: ZoneInfo) -> None:
     days = [start + timedelta(hours=11 * step) for step in range(800)]
     read = [(day.replace(tzinfo=LocalTime()), day.replace(tzinfo=zone)) for day in days]
     assert [local.timestamp() for local, _ in read] == [in_zone.timestamp() for _, in_zone in read]
+
+
+@pytest.mark.parametrize("month", [1, 7])
+def test_times_of_either_season_are_read_and_printed_with_its_own_offset(zone: ZoneInfo, month: int) -> None:
+    noon = datetime(2026, month, 15, 12, tzinfo=zone)
+    assert parse_instant("q -at", f"2026-{month:02}-15 12:00", open_log("memory:", create=True)) == noon.timestamp() * 1_000_000
+    assert datetime.fromtimestamp(noon.timestamp(), display_context().timezone).hour == 12
 
 
 def test_a_machine_in_utc_has_utc_itself(monkeypatch: pytest.MonkeyPatch) -> None:
