@@ -32,11 +32,8 @@ def _fold_job_activated(state: AccessPoint, event: e.JobActivated) -> None:
     clear_rejections(state, job)
     unassign_slot(state, event.slot, state.ready_claims.pop(event.slot, None))
     state.kept_claims.pop(event.slot, None)
-    if delay := 0 if cluster.is_local else _job_seconds(cluster, event, NEXT_START_DELAY):
-        delay = min(delay, schedd_seconds(state.settings, "MAX_NEXT_JOB_START_DELAY") or delay)
-        state.next_start = max(state.next_start, event.at + delay * SECOND)
-        for slot, (until, number) in state.kept_claims.items():
-            state.kept_claims[slot] = max(until, state.next_start), number
+    if not cluster.is_local:
+        _delay_next_start(state, cluster, event)
     activation = Activation(
         str(state.position), *job, event.slot, event.at, deferred=event.deferred,
         ready=0 if event.files_first else event.at, files_first=event.files_first,
@@ -44,6 +41,21 @@ def _fold_job_activated(state: AccessPoint, event: e.JobActivated) -> None:
     state.activations[activation.key] = state.by_job[job] = activation
     if activation.deferred:
         state.deferred[activation.key] = None
+
+
+def _delay_next_start(state: AccessPoint, cluster: Cluster, event: e.JobActivated) -> None:
+    """Record when the next job may start: after the job's NextJobStartDelay, and after JOB_START_DELAY if the next job
+    ends a burst of JOB_START_COUNT jobs (Scheduler::jobThrottle)."""
+    delay = _job_seconds(cluster, event, NEXT_START_DELAY)
+    delays = {NEXT_START_DELAY: min(delay, schedd_seconds(state.settings, "MAX_NEXT_JOB_START_DELAY") or delay)}
+    state.burst += 1
+    if state.burst >= schedd_seconds(state.settings, "JOB_START_COUNT"):
+        state.burst, delays["JOB_START_DELAY"] = 0, schedd_seconds(state.settings, "JOB_START_DELAY")
+    for name, seconds in delays.items():
+        if seconds and event.at + seconds * SECOND > state.next_start:
+            state.next_start, state.start_limit = event.at + seconds * SECOND, name
+    for slot, (until, number) in state.kept_claims.items():
+        state.kept_claims[slot] = max(until, state.next_start), number
 
 
 def _fold_job_due(state: AccessPoint, event: e.JobDue) -> None:
@@ -112,7 +124,7 @@ def _fold_job_exited(state: AccessPoint, event: e.JobExited) -> None:
 
 def _keep_claim(state: AccessPoint, event: e.JobExited) -> None:
     """Record how long the claim of a job that has exited is kept for a new job: KeepClaimIdle, in seconds, and at least
-    until the next job may start (next_job_start_delay)."""
+    until the next job may start."""
     if event.outcome != "exited" or event.slot not in state.claims:
         return
     cluster = state.clusters[event.cluster]

@@ -40,7 +40,7 @@ def start_idle_jobs(draft: Draft[AccessPoint]) -> None:
     for name, (number, proc), matched in sorted(matches, key=lambda match: match[2].order):
         cluster = _cluster_of_idle_job(state, number, proc)
         if cluster is not None and draft.now < state.next_start:
-            continue  # the match waits for the end of another job's next_job_start_delay
+            continue  # the match waits until the next job may start
         if cluster is None:
             draft.send(DropMatch(name, job_id(number, proc), "match_void"))
             continue

@@ -54,7 +54,7 @@ JOB_LIMITS: Final = tuple(_ROLES["job limit"])
 MAIL_SETTINGS: Final = tuple(_ROLES["mail"])
 TRANSFER_LIMITS: Final = tuple(_ROLES["transfer"])
 SCHEDD_NUMBERS: Final = tuple(
-    name for name, setting in _ROLES["schedd"].items() if setting.kind in ("number", "part", "whole")
+    name for name, setting in _ROLES["schedd"].items() if setting.kind in ("number", "part", "whole", "count")
 )
 START_SETTINGS: Final = {
     universe: (name, _ROLES["schedd"][name].default)

@@ -93,6 +93,15 @@ def _limit_text(limit: e.ReachedLimit, holder_units: list[tuple[str, Amount]]) -
     )
 
 
+class DelayedStart(NamedTuple):
+    """Why the access point starts no job: the setting or job attribute, the end of the delay in microseconds, and
+    whether claims are kept until then."""
+
+    setting: str
+    at: int
+    has_idle_claims: bool
+
+
 class NextCycle:
     """Computes the cycles that the negotiators would hold at the end of a log."""
 
@@ -137,6 +146,13 @@ class NextCycle:
         used = {limit.name: sum(units for _, units in _holders(self._state, limit.name)) for limit in reason.reached}
         room = [used[limit.name] / PARTS_PER_UNIT + limit.wanted <= limit.most for limit in reason.reached]
         return bool(room) and all(room)
+
+    def delayed_start(self) -> DelayedStart | None:
+        """Return why no job may start on a slot now, or None if jobs may start."""
+        state = self._state
+        if state.next_start <= state.at:
+            return None
+        return DelayedStart(state.start_limit, state.next_start, bool(state.kept_claims))
 
     def slots(self) -> list[tuple[str, e.Ad]]:
         return undivided_slots(self._state)
