@@ -203,7 +203,7 @@ def _referenced_names(values: SettingValues) -> set[str]:
         key = pending.pop()
         text = values.lookup(key) or ""
         mentioned = _REFERENCE.findall(text)
-        if without_prefix(key).lower() in _ATTRIBUTE_LISTS:
+        if without_prefix(key).lower() in _ATTRIBUTE_LISTS | _JOB_ATTRIBUTE_LISTS:
             mentioned += _WORD.findall(text)
         new_names = {name.lower() for name in mentioned} - referenced
         referenced |= new_names
@@ -214,4 +214,6 @@ def _referenced_names(values: SettingValues) -> set[str]:
 _PUBLISHED_JOB_ATTRIBUTES = frozenset({"gpususage", "gpusmemoryusage"})
 """The job attributes that a slot publishes without STARTD_JOB_ATTRS, as far as jobs have them (none has GPUsUsage)."""
 _ATTRIBUTE_LISTS = frozenset({"startd_attrs", "startd_latch_exprs", "startd_slot_attrs"})
-"""Settings that list attributes, each of which is also the name of a setting."""
+"""Settings that list attributes of slots, each of which is also the name of a setting."""
+_JOB_ATTRIBUTE_LISTS = frozenset({"submit_attrs", "submit_exprs", "system_submit_attrs"})
+"""Settings that list attributes of jobs in the same way."""

@@ -3,6 +3,7 @@ defragmentation. They are in the log (``PoolConfigured``) and therefore apply to
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -23,6 +24,7 @@ from ..state.pool_settings import (
     SET_TO_EMPTY,
     SETTINGS,
     SUBMISSION,
+    SUBMIT_ATTRIBUTE,
     SUBMIT_TEMPLATE,
     SUPER_USERS,
     complete_settings,
@@ -139,7 +141,18 @@ def configured_submission_settings(configuration: Configuration) -> Ad:
         configured[name] = text or SET_TO_EMPTY
         if problem := invalid_value(name, configured[name]):
             raise configuration.error(name, problem)
-    return configured | _templates(configuration)
+    return configured | _templates(configuration) | _submit_attributes(configuration)
+
+
+_SUBMIT_ATTRIBUTE_LISTS: Final = ("SUBMIT_ATTRS", "SUBMIT_EXPRS", "SYSTEM_SUBMIT_ATTRS")
+
+
+def _submit_attributes(configuration: Configuration) -> Ad:
+    """Return the attributes that submissions add to their jobs. Attributes without a value are ignored."""
+    listed = " ".join(configuration.get(name) for name in _SUBMIT_ATTRIBUTE_LISTS).replace(",", " ").split()
+    names = {name.lower(): name for name in (re.sub(r"(?i)^MY\.", "+", name) for name in reversed(listed))}
+    texts = {name: configuration.get(name.removeprefix("+")).strip() for name in names.values()}
+    return {f"{SUBMIT_ATTRIBUTE}{name}": text for name, text in sorted(texts.items()) if text}
 
 
 def _templates(configuration: Configuration) -> Ad:

@@ -113,13 +113,15 @@ class JobActivated(ClusterEvent, frozen=True):
     vacate: int = 0  #: the MachineMaxVacateTime that applies to the job, in microseconds (0: by the pool's settings)
     provides: Ad = field(
         default_factory=dict
-    )  #: the slot's Cpus, Memory, Disk, (Assigned)GPUs, SlotWeight, JobMachineAttrs (empty: an older log, or no slot)
+    )  #: the slot's Cpus, Memory, Disk, (Assigned)GPUs, SlotWeight, recorded attributes (empty: older log, or no slot)
     expanded: Ad = field(default_factory=dict)  #: the values of $$() in the job's ad
     deferred: int = 0  #: when its process should start, in microseconds, if deferred (0: immediately)
     evidence: int = 0  #: position of the `EvaluationRecorded` of START_LOCAL_UNIVERSE or a similar setting (0: none)
     ad: Ad = field(default_factory=dict)  #: the job's ad before activation (empty: it is in the log with the queue)
     flocked: str = ""  #: the manager in FLOCK_TO in whose pool it runs (empty: in the access point's own)
     files_first: bool = False  #: whether a deferred job's input files are transferred now, before its process starts
+    recorded: tuple[str, ...] = ()  #: the slot attributes that the job's ad records, as in MachineAttrCpus0
+    recorded_runs: int = 0  #: for how many runs it keeps them (0: as JobMachineAttrs and its history length say)
 
 
 @event("job.due")

@@ -85,12 +85,13 @@ def _activate_claim(draft: Draft[State], message: s.ActivateClaim) -> None:
     slot = draft.state.slots[message.slot]
     assert slot.claim is not None, "an access point activates its own claims"
     draft.move_claim(slot, "activate")
-    provided = provided_attributes(slot, message.job_machine_attrs)
+    provided = provided_attributes(slot, message.recorded)
     draft.emit(
         e.JobActivated(
             *draft.header("activated"), message.cluster, message.proc, slot.name, slot.claim.id, 0, provided,
             message.expanded, message.deferred, ad=message.ad,
             flocked=draft.state.peers.flocked.get(slot.machine, ""),
+            recorded=message.recorded if message.recorded_runs else (), recorded_runs=message.recorded_runs,
         )
     )  # fmt: skip
 

@@ -296,7 +296,8 @@ class ActivateClaim(SlotMessage, frozen=True):
     ad: Ad
     cluster: int = 0  #: of a job in the pool's own queue
     proc: int = 0
-    job_machine_attrs: str = ""  #: JobMachineAttrs of the job
+    recorded: tuple[str, ...] = ()  #: the slot attributes that the job's ad records
+    recorded_runs: int = 0  #: as in `JobActivated`
     expanded: Ad = field(default_factory=dict)  #: the values of ``$$(...)`` in the job's ad
     deferred: int = 0  #: when the job's processes should start
     key: str = ""  #: the run's key at an external holder for which the startd runs the job (empty: the holder runs it)

@@ -7,7 +7,7 @@ owner's policy ends it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache, partial
 
 from ..classad import ClassAd, symmetric_match
@@ -22,8 +22,9 @@ from ..requests.idle_jobs import may_start_job, waiting_jobs
 from ..requests.match_evidence import RequirementsNamesCache, job_ad, match_evidence
 from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
-from ..state.job_ad import hold_reason, vacate_reason
+from ..state.job_ad import SYSTEM_MACHINE_ATTRIBUTES, hold_reason, machine_attributes, parse_int, vacate_reason
 from ..state.job_limits import job_concurrency_limits
+from ..state.pool_settings import MACHINE_ATTRIBUTE_RUNS, MACHINE_ATTRIBUTES, schedd_seconds
 from ..state.records import RUNS, Activation
 from ..state.state import AccessPoint
 from .expansion import expand_for_slot
@@ -90,12 +91,25 @@ def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) 
     expanded = expand_for_slot(draft, lambda: _visible_slot(draft, slot).ad, cluster, proc)
     if expanded is None:
         return False
-    attributes = cluster.requested_value(proc, "JobMachineAttrs")
+    recorded = recorded_attributes(draft.state.settings, cluster, proc)
     start_time = deferred_start(draft, cluster, proc, _visible_slot(draft, slot).ad)
     draft.fire("job", "Idle", "activate")
     job, ad = job_id(cluster.id, proc), cluster.attributes(proc)
-    draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, attributes, expanded, start_time))
+    draft.send(ActivateClaim(draft.stimulus, slot, job, ad, cluster.id, proc, *recorded, expanded, start_time))
     return True
+
+
+def recorded_attributes(settings: Mapping[str, str], cluster: Cluster, proc: int) -> tuple[tuple[str, ...], int]:
+    """Return the slot attributes that the ad of a starting job records, and for how many runs (0: as the job says)."""
+    names = machine_attributes(cluster.requested_value(proc, "JobMachineAttrs"))
+    if settings.keys().isdisjoint((MACHINE_ATTRIBUTES, MACHINE_ATTRIBUTE_RUNS)):
+        return tuple(names), 0
+    requested = {name.lower() for name in names}
+    listed = machine_attributes(settings.get(MACHINE_ATTRIBUTES, ",".join(SYSTEM_MACHINE_ATTRIBUTES)))
+    names += [name for name in listed if name.lower() not in requested]
+    job_runs = parse_int(cluster.requested_value(proc, "JobMachineAttrsHistoryLength") or "1")
+    runs = max(job_runs, schedd_seconds(settings, MACHINE_ATTRIBUTE_RUNS))
+    return (tuple(names), runs) if runs else ((), 1)
 
 
 def job_ended(draft: Draft[AccessPoint], slot: str, cluster: int, reuses: bool) -> None:

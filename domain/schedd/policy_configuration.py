@@ -19,6 +19,7 @@ from ..state import user_maps
 from ..state.pool_settings import (
     ATTRIBUTE_LISTS,
     JOB_LIMITS,
+    MACHINE_ATTRIBUTES,
     MAIL_SETTINGS,
     PERIODIC_SETTINGS,
     SCHEDD_NUMBERS,
@@ -151,7 +152,8 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
 
 
 def _attribute_lists(configuration: Configuration) -> Ad:
-    names = [name for name in ATTRIBUTE_LISTS if configuration.source(name).kind != "default"]
+    lists = (*ATTRIBUTE_LISTS, MACHINE_ATTRIBUTES)
+    names = [name for name in lists if configuration.source(name).kind != "default"]
     settings = {name: configuration.get(name).strip() or SET_TO_EMPTY for name in names}
     if configuration.boolean("USE_JOBSETS", False):
         settings["USE_JOBSETS"] = "true"

@@ -39,10 +39,11 @@ def activate_claim(draft: Draft[ExecutionPoint], stimulus: s.ActivateClaim) -> N
     files_first = bool(stimulus.deferred) and transfers_files(stimulus.ad, slot.ad)
     if stimulus.cluster:
         job = stimulus.cluster, stimulus.proc
-        provided, ad = provided_attributes(slot, stimulus.job_machine_attrs), draft.state.ad_to_record(stimulus.ad)
+        provided, ad = provided_attributes(slot, stimulus.recorded), draft.state.ad_to_record(stimulus.ad)
         activated = JobActivated(
             *origin, *job, slot.name, claim, vacate_time, provided, stimulus.expanded, stimulus.deferred, ad=ad,
-            files_first=files_first,
+            files_first=files_first, recorded=stimulus.recorded if stimulus.recorded_runs else (),
+            recorded_runs=stimulus.recorded_runs,
         )  # fmt: skip
         draft.emit(activated)
     else:

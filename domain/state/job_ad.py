@@ -226,7 +226,7 @@ def _fold_activation(job: _Attributes, event: JobActivated) -> None:
     if event.provides:
         if before:
             changes["JobLastStartDate"] = before
-        _fold_provided(job, event.provides)
+        _fold_provided(job, event)
     changes.update(event.expanded)
     for name in _VACATE_ATTRIBUTES:
         if changes.get(name):
@@ -238,22 +238,25 @@ def _fold_activation(job: _Attributes, event: JobActivated) -> None:
 
 _VACATE_ATTRIBUTES = ("VacateReason", "VacateReasonCode", "VacateReasonSubCode")
 _PROVISIONED_RESOURCES = ("Cpus", "Disk", "GPUs", "Memory")
-_SYSTEM_MACHINE_ATTRIBUTES = ("Cpus", "SlotWeight")
-"""SYSTEM_JOB_MACHINE_ATTRS."""
+SYSTEM_MACHINE_ATTRIBUTES = ("Cpus", "SlotWeight")
+"""The default of SYSTEM_JOB_MACHINE_ATTRS."""
 
 
-def _fold_provided(job: _Attributes, slot: Mapping[str, str]) -> None:
-    changes = job.changes
+def _fold_provided(job: _Attributes, event: JobActivated) -> None:
+    changes, slot = job.changes, event.provides
     changes.update({f"{name}Provisioned": slot[name] for name in _PROVISIONED_RESOURCES if name in slot})
     if "AssignedGPUs" in slot:
         changes["AssignedGPUs"] = slot["AssignedGPUs"]
-    requested = job.text("JobMachineAttrs")
-    if not requested:
-        changes.update({f"MachineAttr{name}0": slot[name] for name in _SYSTEM_MACHINE_ATTRIBUTES if name in slot})
-        return
-    history_length = max(1, min(job.integer("JobMachineAttrsHistoryLength"), _MAX_HISTORY_LENGTH))
-    for name in dict.fromkeys((*machine_attributes(requested), *_SYSTEM_MACHINE_ATTRIBUTES)):
-        for run in range(history_length - 1, 0, -1):
+    names, runs = event.recorded, event.recorded_runs
+    if not runs:
+        requested = job.text("JobMachineAttrs")
+        if not requested:
+            changes.update({f"MachineAttr{name}0": slot[name] for name in SYSTEM_MACHINE_ATTRIBUTES if name in slot})
+            return
+        names = (*machine_attributes(requested), *SYSTEM_MACHINE_ATTRIBUTES)
+        runs = max(1, job.integer("JobMachineAttrsHistoryLength"))
+    for name in dict.fromkeys(names):
+        for run in range(min(runs, _MAX_HISTORY_LENGTH) - 1, 0, -1):
             before = job.text(f"MachineAttr{name}{run - 1}")
             if before:
                 changes[f"MachineAttr{name}{run}"] = before

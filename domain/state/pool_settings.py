@@ -48,6 +48,8 @@ GROUP_SETTINGS: Final = {name.removesuffix("*"): setting.kind for name, setting 
 SUBMISSION: Final = defaults("submission")
 DEFAULT_IF_EMPTY: Final = frozenset(name for name, setting in _ROLES["submission"].items() if setting.kind == "filled")
 SUBMIT_TEMPLATE: Final = "SUBMIT_TEMPLATE_"
+SUBMIT_ATTRIBUTE: Final = "SUBMIT_ATTRS."
+"""The prefix of the settings that contain the attributes which submissions add to their jobs."""
 CYCLE_TIMES: Final = defaults("pace")
 ATTRIBUTE_LISTS: Final = defaults("guard")
 JOB_LIMITS: Final = tuple(_ROLES["job limit"])
@@ -56,6 +58,8 @@ TRANSFER_LIMITS: Final = tuple(_ROLES["transfer"])
 SCHEDD_NUMBERS: Final = tuple(
     name for name, setting in _ROLES["schedd"].items() if setting.kind in ("number", "part", "whole", "count")
 )
+MACHINE_ATTRIBUTES: Final = "SYSTEM_JOB_MACHINE_ATTRS"
+MACHINE_ATTRIBUTE_RUNS: Final = f"{MACHINE_ATTRIBUTES}_HISTORY_LENGTH"
 START_SETTINGS: Final = {
     universe: (name, _ROLES["schedd"][name].default)
     for universe, name in (("12", "START_LOCAL_UNIVERSE"), ("7", "START_SCHEDULER_UNIVERSE"))
@@ -69,7 +73,15 @@ _SCHEDD: Final = {
     for name, setting in _ROLES[role].items()
 }
 NO_DEFAULTS: Final[Mapping[str, str]] = {}
-_OTHERS: Final = {**_ROLES["pace"], **_ROLES["submission"], **_ROLES["template"], **DEFRAG, **HAD, **COLLECTOR}
+_OTHERS: Final = {
+    **_ROLES["pace"],
+    **_ROLES["submission"],
+    **_ROLES["template"],
+    **_ROLES["submit attribute"],
+    **DEFRAG,
+    **HAD,
+    **COLLECTOR,
+}
 
 UID_DOMAIN: Final = "UID_DOMAIN"
 FILESYSTEM_DOMAIN: Final = "FILESYSTEM_DOMAIN"
@@ -159,10 +171,10 @@ def founding_settings(uid_domain: str, changes: Mapping[str, str]) -> dict[str, 
 
 def submission_settings(settings: Mapping[str, str], defaults: Mapping[str, str] = NO_DEFAULTS) -> dict[str, str]:
     """Return the settings that submissions read. ``defaults``: as in ``job_limit``."""
-    templates = (name for name in settings if name.startswith(SUBMIT_TEMPLATE))
+    further = (name for name in settings if name.startswith((SUBMIT_TEMPLATE, SUBMIT_ATTRIBUTE)))
     own_defaults = {name: text for name, text in defaults.items() if name in SUBMISSION}
     return own_defaults | {
-        name: settings[name].strip() for name in (*DOMAINS, *SUBMISSION, *templates) if name in settings
+        name: settings[name].strip() for name in (*DOMAINS, *SUBMISSION, *further) if name in settings
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
@@ -10,7 +11,6 @@ from ..events import Ad
 from ..state_machines import match_state
 from ..state_machines.slot_rows import Activity, StateActivity
 from ..state_machines.slot_rows import State as SlotState
-from .job_ad import machine_attributes
 from .slot_attributes import SlotAd
 
 NOTIFICATION = "JobNotification"
@@ -317,13 +317,12 @@ class Submitter(Struct):
 PROVISIONED = ("Cpus", "Memory", "Disk", "GPUs", "AssignedGPUs")
 
 
-def provided_attributes(slot: Slot, job_machine_attrs: str = "") -> Ad:
+def provided_attributes(slot: Slot, recorded: Sequence[str] = ()) -> Ad:
     """Return the slot attributes that are copied to a job's ad when it starts there. GPUs is always included."""
     weight = 0 if slot.claim is None else slot.claim.weight
     attributes = {name: slot.ad[name] for name in PROVISIONED if name in slot.ad}
-    if job_machine_attrs:
+    if recorded:
         by_key = {name.lower(): text for name, text in slot.ad.items()}
-        names = machine_attributes(job_machine_attrs)
-        attributes |= {name: by_key[name.lower()] for name in names if name.lower() in by_key}
+        attributes |= {name: by_key[name.lower()] for name in recorded if name.lower() in by_key}
     slot_weight = str(weight // 1000) if weight % 1000 == 0 else repr(weight / 1000)
     return {"GPUs": "0", **attributes, "SlotWeight": slot_weight}

@@ -15,9 +15,11 @@ from functools import cache, partial
 
 from msgspec import Struct
 
-from ..classad.old_form import quote_string
+from ..classad import ClassAdSyntaxError
+from ..classad.old_form import expression_text, quote_string
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Macros
+from ..state.pool_settings import SUBMIT_ATTRIBUTE
 from .container_commands import service_sections
 from .eviction import evict_check_sections
 from .job_sections import Section, SubmitJob, strip_quotes
@@ -73,7 +75,8 @@ class Builder:
         self.count = items.jobs
         self.first = first
         self.open_variables = (*(name.lower() for name in items.variables), *_AUTOMATIC)
-        self.sections = _sections_for(macros, items)
+        self.sections = _sections_for(macros, items, _submit_attributes(facts, is_forced=True))
+        self.submit_attributes = _submit_attributes(facts, warn=warn)
         self.varying_commands: dict[str, Column] = {}
         self._variables: dict[int, Sequence[str]] = {}
         self._spellings: dict[str, str] = {}
@@ -83,13 +86,16 @@ class Builder:
     def build(self) -> JobBatch:
         first_job = self._new_job({})
         self._expand_commands(first_job.values)
-        ad: dict[str, str] = {**BASE_AD, **_fact_attributes(self.facts)}
+        ad: dict[str, str] = {**BASE_AD, **self.submit_attributes, **_fact_attributes(self.facts)}
         self._spellings = {name.lower(): name for name in ad}
         columns: dict[str, Column] = {}
         recomputed: set[str] = set()
         sections_run: list[Section] = []
         for section in self.sections:
             attributes = _run_section(section, first_job, ad)
+            if self.submit_attributes and not self._has_command(section, first_job):
+                kept = self.submit_attributes.keys() - _ALWAYS_SET
+                attributes = {name: text for name, text in attributes.items() if name not in kept}
             if self.varying_commands and (
                 not self.varying_commands.keys().isdisjoint(section.commands) or section.reads_any(recomputed)
             ):
@@ -104,6 +110,9 @@ class Builder:
         for attribute in columns:
             ad.pop(attribute, None)
         return JobBatch(ad, columns, self.count)
+
+    def _has_command(self, section: Section, job: SubmitJob) -> bool:
+        return any(command in job.values or command in self.varying_commands for command in section.commands)
 
     def _expand_commands(self, values: dict[str, str]) -> None:
         """Expand each command for the first job; store all jobs' values of varying commands in ``varying_commands``."""
@@ -275,7 +284,38 @@ def _fact_attributes(facts: SubmitFacts) -> dict[str, str]:
     return ad
 
 
-def _sections_for(macros: Macros, items: QueueItems) -> list[Section]:
+_ALWAYS_SET = frozenset(
+    {
+        *("JobUniverse", "Iwd", "JobStatus", "JobNotification", "Rank", "Requirements"),
+        *("ExecutableSize", "DiskUsage", "TransferInputSizeMB"),
+    }
+)
+"""The attributes that are computed even if SUBMIT_ATTRS contains them and no command sets them."""
+
+
+def _submit_attributes(
+    facts: SubmitFacts, warn: Callable[[str], None] = lambda warning: None, is_forced: bool = False
+) -> dict[str, str]:
+    """Return the attributes of SUBMIT_ATTRS and similar settings. Commands override them, unless they are forced.
+
+    :raises SubmitError: if a forced attribute is not an expression; others are only reported
+    """
+    attributes = {}
+    for setting, text in facts.settings.items():
+        name = setting.removeprefix(SUBMIT_ATTRIBUTE)
+        if name == setting or name.startswith("+") is not is_forced:
+            continue
+        name = name.removeprefix("+")
+        try:
+            attributes[_SPELLINGS.get(name.lower(), name)] = expression_text(text)
+        except ClassAdSyntaxError:
+            if is_forced:
+                raise SubmitError(f"{name} = {text}: Parse error in SUBMIT_ATTRS or SUBMIT_EXPRS value") from None
+            warn(f"could not insert SUBMIT_ATTR {name}. did you forget to quote a string value?")
+    return attributes
+
+
+def _sections_for(macros: Macros, items: QueueItems, forced: Mapping[str, str]) -> list[Section]:
     commands = {*macros.definitions, *(name.lower() for name in items.variables)}
     middle = [section for section in MIDDLE if not commands.isdisjoint(section.commands) or section.reads]
     attribute_commands = [name for name in commands if name.startswith("my.")]
@@ -289,6 +329,7 @@ def _sections_for(macros: Macros, items: QueueItems) -> list[Section]:
         *jobset_sections(sorted(commands)),
         TRANSFER,
         *LAST,
+        *([Section(lambda job: job.result.update(forced), (), tuple(forced))] if forced else []),
         *attributes,
         REQUIREMENTS,
     ]

@@ -213,7 +213,9 @@ def _file_list(job: SubmitJob, command: str) -> list[str] | None:
 
 def _transfer_mode(job: SubmitJob) -> tuple[str, str]:
     text = job.value("should_transfer_files", "shouldtransferfiles")
+    text = text or literal_string(job.earlier.get("ShouldTransferFiles"))
     when_text = job.value("when_to_transfer_output", "whentotransferoutput")
+    when_text = when_text or literal_string(job.earlier.get("WhenToTransferOutput"))
     should = _SHOULD_TRANSFER.get(
         (text or job.facts.setting("SUBMIT_DEFAULT_SHOULD_TRANSFER_FILES") or "IF_NEEDED").lower()
     )

@@ -8,6 +8,7 @@ from datetime import UTC, timedelta, timezone
 from msgspec.structs import replace
 
 from ...domain import events as e
+from ...domain.schedd.claims import recorded_attributes
 from ...domain.schedd.job_deferral import deferred_start_at
 from ...domain.state.cluster import Cluster
 from ...domain.state.deferrals import transfers_files
@@ -95,8 +96,10 @@ def _check_slot_ready(pool: JudgedPool, slot: Slot, cluster: Cluster, event: e.J
     if claim.submitter != cluster.submitter:
         text = f"{claim.submitter} holds {event.slot}, but the job is one of {cluster.submitter}"
         pool.report(job, "activation", text)
-    names = cluster.requested_value(event.proc, "JobMachineAttrs")
-    provided = provided_attributes(slot, names)
+    recorded, runs = recorded_attributes(pool.state.settings, cluster, event.proc)
+    provided = provided_attributes(slot, recorded)
+    if (event.recorded, event.recorded_runs) != (recorded if runs else (), runs):
+        pool.report(job, "value", f"it records other attributes of {event.slot} than SYSTEM_JOB_MACHINE_ATTRS")
     if "AssignedGPUs" not in event.provides:
         provided.pop("AssignedGPUs", None)  # an older log
     if event.provides and event.provides != provided:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import structs
+
 from poolbook.domain.events import Ad, JobActivated
 from poolbook.domain.ports.world import Launch
 from poolbook.domain.state.job_ad import unquoted
@@ -176,6 +178,44 @@ def test_an_ad_has_the_same_attributes_as_in_htcondor(
     act(pool)
     job_ad = ad_of(pool)
     assert {name: unquoted(job_ad.get(name, "")) for name in expected} == expected
+
+
+@together(
+    ("settings", "ad", "expected"),
+    [
+        ({"": "Arch Cpus"}, {}, {"Arch0": "X86_64", "Arch1": "", "Cpus0": "2", "SlotWeight0": ""}),
+        ({"": " "}, {}, {"Cpus0": "", "Cpus1": "", "SlotWeight0": ""}),
+        ({"_HISTORY_LENGTH": "2"}, {}, {"Cpus0": "2", "Cpus1": "2", "Cpus2": "", "SlotWeight1": "2"}),
+        ({"": "nothing"}, {"JobMachineAttrs": '"Arch"'}, {"Arch0": "X86_64", "nothing0": "undefined", "Cpus0": ""}),
+        ({"": "arch"}, {"JobMachineAttrs": '"Arch"'}, {"Arch0": "X86_64", "arch0": ""}),
+        ({"_HISTORY_LENGTH": "1"}, {"JobMachineAttrsHistoryLength": "2"}, {"Cpus1": "2"}),
+        ({"_HISTORY_LENGTH": "0"}, {}, {"Cpus0": "2", "Cpus1": ""}),
+        ({"_HISTORY_LENGTH": "0"}, {"JobMachineAttrsHistoryLength": "0"}, {"Cpus0": ""}),
+    ],
+)
+def test_all_jobs_record_the_machine_attributes_of_the_configuration(
+    settings: dict[str, str], ad: dict[str, str], expected: dict[str, str]
+) -> None:
+    pool = TestPool(settings={f"SYSTEM_JOB_MACHINE_ATTRS{part}": text for part, text in settings.items()})
+    pool.machine(static=1, cpus=2)
+    pool.submit(1, **ad)
+    pool.advance(4)
+    held_twice(pool)
+    job_ad = ad_of(pool)
+    assert {name: unquoted(job_ad.get(f"MachineAttr{name}", "")) for name in expected} == expected
+
+
+def test_a_run_that_records_other_attributes_than_configured_is_reported() -> None:
+    pool = TestPool(settings={"SYSTEM_JOB_MACHINE_ATTRS": "OpSys"})
+    pool.machine(static=1)
+    pool.submit(1)
+    pool.advance(4)
+    events = [
+        (position, structs.replace(event, recorded=("Arch",)) if isinstance(event, JobActivated) else event)
+        for position, event in pool.log.read()
+    ]
+    (violation,) = examine(events).violations
+    assert "it records other attributes of slot1" in str(violation)
 
 
 def test_the_next_run_clears_why_the_last_one_was_vacated() -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import pytest
 
+from poolbook import Pool
 from poolbook.domain.config import read
 from poolbook.domain.decide.pool_configuration import configured_submission_settings
-from poolbook.domain.submit import SubmitError, parse_submit
+from poolbook.domain.state.pool_settings import submission_settings
+from poolbook.domain.submit import Submission, SubmitError, parse_submit
 
 from ..together import together
 from .fakes import FakeFiles, facts, submit, values
@@ -188,3 +190,75 @@ def test_random_values_depend_only_on_the_seed() -> None:
 def test_random_values_include_all_possible_values_and_no_others(macro: str, possible: set[str]) -> None:
     arguments = random_arguments(f"list = p, q r\narguments = $(Process).{macro}\nqueue 200")
     assert {str(text).strip('"').partition(".")[2] for text in arguments} == possible
+
+
+# SUBMIT_ATTRS, SUBMIT_EXPRS and SYSTEM_SUBMIT_ATTRS
+
+ATTRIBUTES = """
+SUBMIT_ATTRS = Site, +Region, MY.Tier, Nothing JobPrio
+SUBMIT_EXPRS = SITE RequestCpus, ShouldTransferFiles Rank
+SYSTEM_SUBMIT_ATTRS = PeriodicRemove Unquoted
+Site = "here"
+Region = "south"
+SUBMIT.Region = strcat("n", $(N))
+N = 3
+Tier = 2
+JobPrio = 7
+RequestCpus = 3
+ShouldTransferFiles = "YES"
+Rank = 5
+PeriodicRemove = JobStatus == 5
+Unquoted = Geneva 2
+"""
+
+
+def submission_with_attributes(lines: str, configuration: str = ATTRIBUTES) -> Submission:
+    settings = submission_settings(configured_submission_settings(read(configuration, subsystem="SUBMIT")))
+    return parse_submit(f"executable = /bin/sleep\n{lines}\nqueue 2", facts(settings=settings), FakeFiles())
+
+
+@together(
+    ("lines", "attribute", "value"),
+    [
+        ("", "Site", '"here"'),
+        ("+Site = 1", "Site", "1"),
+        ("site = 1", "Site", '"here"'),
+        ("", "Region", 'strcat("n",3)'),
+        ("+Region = 1", "Region", "1"),
+        ("MY.tier = $(Process)", "Tier", "0"),
+        ("", "Tier", "2"),
+        ("", "Nothing", None),
+        ("", "Unquoted", None),
+        ("", "JobPrio", "7"),
+        ("priority = 1", "JobPrio", "1"),
+        ("", "RequestCpus", "3"),
+        ("request_cpus = 2", "RequestCpus", "2"),
+        ("", "PeriodicRemove", "JobStatus == 5"),
+        ("periodic_remove = false", "PeriodicRemove", "false"),
+        ("", "ShouldTransferFiles", '"YES"'),
+        ("transfer_input_files = /bin/sh", "ShouldTransferFiles", '"YES"'),
+        ("should_transfer_files = NO", "ShouldTransferFiles", '"NO"'),
+        ("", "Rank", "0.0"),
+        ("rank = Memory", "Rank", "Memory"),
+    ],
+)
+def test_submit_attributes_are_added_unless_the_description_sets_them(
+    lines: str, attribute: str, value: str | None
+) -> None:
+    assert submission_with_attributes(lines).ad_of(0).get(attribute) == value
+
+
+def test_a_submit_attribute_that_is_no_expression_is_reported() -> None:
+    warning = "could not insert SUBMIT_ATTR Unquoted. did you forget to quote a string value?"
+    assert submission_with_attributes("").warnings == [warning]
+    with pytest.raises(SubmitError, match="Site = a b: Parse error in SUBMIT_ATTRS or SUBMIT_EXPRS value"):
+        submission_with_attributes("", "SUBMIT_ATTRS = +Site\nSite = a b")
+
+
+def test_a_pool_adds_submit_attributes_until_its_configuration_has_none() -> None:
+    configuration = 'SUBMIT_ATTRS = Site, +JobPrio\nSite = "here"\nJobPrio = 3'
+    with Pool.open(config=configuration) as pool:
+        pool.submit({"executable": "/bin/sleep", "priority": 1})
+        pool.configure("")
+        pool.submit({"executable": "/bin/sleep", "priority": 1})
+        assert [(job["JobPrio"], job.get("Site")) for job in pool.jobs()] == [(3, "here"), (1, None)]
