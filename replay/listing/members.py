@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 from ...domain import events as e
 from ...domain.ports.log import EventStore
 from ...domain.state.job_procs import job_procs
+from ...domain.state.peers import ACCESS_POINT, MANAGER, ROLES
 from ..narration.formatting import EVER, instant, iso
 from ..narration.sentence_tables import cause_words
 from .event_lines import MANY_JOBS, OF_JOBS, Row, rows_by_subject
@@ -145,13 +146,14 @@ class StreamFilter:
     proc: int | None = None
 
 
-_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant", "defrag")
+_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant", "defrag", "daemons", "had")
 # What users may write, and the stream that it selects; the first match is used.
 _STREAM_PATTERNS = (
     (re.compile(r"(?:cluster/)?(\d+)\.(\d+)", re.ASCII), "cluster/{}"),
     (re.compile(r"(?:cluster/)?(\d+)", re.ASCII), "cluster/{}"),
     (re.compile(rf"({'|'.join(_NAMED_STREAMS)})"), "{}"),
-    (re.compile(r"((?:slot|machine|submitter|source|ads|table)/.+)"), "{}"),
+    (re.compile(r"((?:slot|machine|submitter|peer|source|ads|table)/.+)"), "{}"),
+    (re.compile(rf"({MANAGER}|(?:{'|'.join(ROLES)})/.+)"), "peer/{}"),
     (re.compile(r"([^/]+@.+)"), "slot/{}"),
 )
 
@@ -166,6 +168,7 @@ def parse_filter(text: str) -> StreamFilter:
             return StreamFilter(stream.format(number), int(proc[0]) if proc else None)
     raise ValueError(
         f"{text!r} is not the name of a stream: give a job (3.1), a cluster (3), a slot (slot1@host), "
-        f"machine/NAME, submitter/NAME, or one of {', '.join(_NAMED_STREAMS)}; for an imported log also source/1, "
+        f"machine/NAME, submitter/NAME, a role ({MANAGER}, {ACCESS_POINT}/NAME), or one of "
+        f"{', '.join(_NAMED_STREAMS)}; for an imported log also source/1, "
         "ads/history, table/queue and similar streams"
     )

@@ -177,10 +177,19 @@ def test_a_number_has_one_letter_in_all_dialects() -> None:
         ("negotiator", StreamFilter("negotiator")),
         ("accountant", StreamFilter("accountant")),
         ("submitter/physics.bob@h", StreamFilter("submitter/physics.bob@h")),
+        ("manager", StreamFilter("peer/manager")),
+        ("manager/cm2", StreamFilter("peer/manager/cm2")),
+        ("execution-point/ep", StreamFilter("peer/execution-point/ep")),
     ],
 )
 def test_a_selection_accepts_the_usual_names_of_streams(text: str, expected: StreamFilter) -> None:
     assert parse_filter(text) == expected
+
+
+def test_a_selection_accepts_each_stream_that_an_event_names() -> None:
+    kinds = [kind for kind in vars(e).values() if isinstance(kind, type) and isinstance(vars(kind).get("stream"), str)]
+    streams = {vars(kind)["stream"] for kind in kinds}
+    assert {parse_filter(stream).stream for stream in streams} == streams >= {"pool", "had", "daemons"}
 
 
 @together("text", ["", "alice", "3.1.2", "3.", "-1", "cluster/", "slot/", "\u0663"])
