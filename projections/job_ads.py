@@ -39,6 +39,7 @@ class ClusterRow(NamedTuple):
     submitted: int
     position: int
     ad: str
+    job_set: str
 
 
 class ClusterAds:

@@ -357,6 +357,7 @@ class QueueFold:
             (
                 event.cluster, event.submitter, owner, unquoted(ad.get("JobBatchName", "")),
                 int(qdate) if qdate.isdecimal() else event.at // 1_000_000, event.count, position, _encode(ad).decode(),
+                _encode(event.job_set).decode() if event.job_set else "",
             )
         )  # fmt: skip
         self._chunks += [(event.cluster, number, chunk) for number, chunk in enumerate(event.columns)]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from ..domain.package_data import get_data, sections
 
-FORMAT = 20  #: the version of these tables and of their values. Views with a different version are rebuilt.
+FORMAT = 21  #: the version of these tables and of their values. Views with a different version are rebuilt.
 
 APPLICATION_ID = 0x506F6F76  #: the SQLite application id in the header of the views' file: "Poov"
 

@@ -1,6 +1,6 @@
 CREATE TABLE "tracking" ( "name" TEXT PRIMARY KEY NOT NULL, "position" INTEGER NOT NULL, "digest" TEXT NOT NULL, "last" TEXT NOT NULL, "at" INTEGER NOT NULL, "log" TEXT NOT NULL )
 CREATE TABLE "pool" ( "name" TEXT NOT NULL, "dialect" TEXT NOT NULL, "uid_domain" TEXT NOT NULL, "version" TEXT NOT NULL, "founded" INTEGER NOT NULL, "settings" TEXT NOT NULL, "accounted" INTEGER NOT NULL )
-CREATE TABLE "clusters" ( "cluster" INTEGER PRIMARY KEY NOT NULL, "submitter" TEXT NOT NULL, "owner" TEXT NOT NULL, "batch" TEXT NOT NULL, "qdate" INTEGER NOT NULL, "count" INTEGER NOT NULL, "position" INTEGER NOT NULL, "ad" TEXT NOT NULL )
+CREATE TABLE "clusters" ( "cluster" INTEGER PRIMARY KEY NOT NULL, "submitter" TEXT NOT NULL, "owner" TEXT NOT NULL, "batch" TEXT NOT NULL, "qdate" INTEGER NOT NULL, "count" INTEGER NOT NULL, "position" INTEGER NOT NULL, "ad" TEXT NOT NULL, "job_set" TEXT NOT NULL )
 CREATE TABLE "factories" ( "cluster" INTEGER PRIMARY KEY NOT NULL, "made" INTEGER NOT NULL, "mode" TEXT NOT NULL, "reason" TEXT NOT NULL, "changes" TEXT NOT NULL )
 CREATE TABLE "chunks" ( "cluster" INTEGER NOT NULL, "number" INTEGER NOT NULL, "chunk" BLOB NOT NULL, PRIMARY KEY ("cluster", "number") )
 CREATE TABLE "jobs" ( "cluster" INTEGER NOT NULL, "first" INTEGER NOT NULL, "last" INTEGER NOT NULL, "status" INTEGER NOT NULL, "slot" TEXT NOT NULL, "changes" TEXT NOT NULL )

@@ -198,6 +198,17 @@ class Views:
         factories = [FactoryRow(*row, counts.get(row[0], {})) for row in rows]
         return [row for row in factories if row.counts or (row.made < row.total and row.mode != "Removed")]
 
+    def job_set_attributes(self) -> dict[int, dict[str, str]]:
+        """Return the attributes that submissions gave to job sets, by the set's id; later submissions override."""
+        statement = "SELECT ad->>'$.JobSetId', job_set FROM clusters WHERE job_set != '' ORDER BY cluster"
+        attributes: dict[int, dict[str, str]] = {}
+        for set_id, job_set in self.connection.execute(statement):
+            given = json.loads(job_set)
+            lower_names = {name.lower() for name in given}
+            earlier = attributes.get(int(set_id), {}).items()
+            attributes[int(set_id)] = {n: text for n, text in earlier if n.lower() not in lower_names} | given
+        return attributes
+
     def totals(self) -> dict[str, dict[int, int]]:
         """Count each owner's jobs in the queue, by HTCondor's status number. As in condor_q, scheduler universe jobs
         are not counted."""

@@ -171,7 +171,7 @@ def _queries() -> Iterator[Queries]:
 def _sets(queries: Queries) -> list[ClassAd]:
     from ..condor_tools.job_set_table import job_set_ads
 
-    return job_set_ads(queries.queue().ads)
+    return job_set_ads(queries.queue().ads, queries.views.job_set_attributes())
 
 
 def _list(arguments: argparse.Namespace, say: Say) -> None:

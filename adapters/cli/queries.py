@@ -122,7 +122,7 @@ def _job_sets(query: queue_tool.QueueQuery, queries: Queries, here: CellContext)
 
     own = (here.owner,) if not query.everyone and here.owner else ()
     selection = query.selection._replace(constraints=(), owners=own or query.selection.owners)
-    ads = job_set_ads(queries.queue(selection).ads)
+    ads = job_set_ads(queries.queue(selection).ads, queries.views.job_set_attributes())
     sets = [ad for ad in ads if query.selection._replace(ids=(), owners=()).has(ad, here.context())]
     if query.view not in queue_tool.WHOLE_AD_FORMS and query.layout is None:
         yield from queue_tool.title(here)

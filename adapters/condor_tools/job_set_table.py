@@ -1,4 +1,5 @@
-"""The ads of job sets, for ``q -jobset`` and ``htcondor jobset``: computed from the jobs in the queue.
+"""The ads of job sets, for ``q -jobset`` and ``htcondor jobset``: computed from the jobs in the queue, and the
+attributes that their submissions gave the set.
 
 Source: JobQueueJobSet and LiveJobCounters (qmgmt.h) of HTCondor.
 """
@@ -6,7 +7,7 @@ Source: JobQueueJobSet and LiveJobCounters (qmgmt.h) of HTCondor.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from ...domain.state.cluster import SCHEDULER_UNIVERSE
@@ -22,9 +23,12 @@ _COUNTS: Final = {
 _COUNTED: Final = tuple(dict.fromkeys(_COUNTS.values()))
 
 
-def job_set_ads(jobs: Iterable[ClassAd]) -> list[ClassAd]:
-    """Return the ad of each job set with jobs among these, sorted by its id."""
-    from ...domain.classad import ClassAd
+def job_set_ads(jobs: Iterable[ClassAd], attributes: Mapping[int, Mapping[str, str]]) -> list[ClassAd]:
+    """Return the ad of each job set with jobs among these, sorted by its id.
+
+    :param attributes: the attributes that submissions gave to job sets, by the set's id
+    """
+    from ...domain.state.caches import ad_from_attributes
 
     members: dict[int, list[ClassAd]] = {}
     for job in jobs:
@@ -46,5 +50,8 @@ def job_set_ads(jobs: Iterable[ClassAd]) -> list[ClassAd]:
             names = [name for name in _COUNTED if not (is_scheduler and name == "Suspended")]
             ad |= {f"{prefix}{name}": counts[name] for name in names}
             ad[f"{prefix}Jobs"] = counts.total()
-        ads.append(ClassAd(ad))
+        set_ad = ad_from_attributes(attributes.get(set_id, {})).copy()
+        for name, value in ad.items():
+            set_ad[name] = value
+        ads.append(set_ad)
     return ads

@@ -231,7 +231,7 @@ class ReadDescription(NamedTuple):
 
 
 def submit_request(parsed: Submission, id: str, user: str, cluster: int, file: str = "") -> Submit:
-    return Submit(id, user, cluster, parsed.ad, parsed.count, pack(parsed.columns), file)
+    return Submit(id, user, cluster, parsed.ad, parsed.count, pack(parsed.columns), file, parsed.job_set)
 
 
 def as_json(request: Submit) -> dict[str, Any]:

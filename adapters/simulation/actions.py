@@ -68,7 +68,7 @@ def submission(
         raise PlayError(str(error), step.line) from None
     for warning in parsed.warnings:
         warn(warning)
-    return Submit(id, step.thing, cluster, parsed.ad, count, pack(parsed.columns))
+    return Submit(id, step.thing, cluster, parsed.ad, count, pack(parsed.columns), job_set=parsed.job_set)
 
 
 def behaviour(options: Mapping[str, str]) -> Behaviour:

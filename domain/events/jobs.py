@@ -19,6 +19,7 @@ class ClusterSubmitted(ClusterEvent, frozen=True):
     factor: float = 0.0  #: the priority factor, if the submitter is new (0: not new, or an older log)
     factory: bool = False  #: whether a factory adds the jobs to the queue later (`JobsMaterialized`)
     warnings: tuple[str, ...] = ()  #: the warnings of submit requirements, in order, without duplicates
+    job_set: Ad = field(default_factory=dict)  #: the attributes that it gives its job set, whose JobSetId is in ``ad``
 
 
 @event("cluster.transformed")

@@ -65,6 +65,7 @@ class Submit(Command, frozen=True):
     count: int
     columns: tuple[bytes, ...]  #: the attributes that differ between the jobs, from ``proc_ads.pack``
     file: str = ""  #: the submit file
+    job_set: Ad = field(default_factory=dict)  #: the attributes that it gives its job set
 
 
 class Selection(Struct, frozen=True):

@@ -22,7 +22,7 @@ from ..state_machines import dialect_named
 from .admission import admit_submission
 from .crontab import LOWER_ATTRIBUTES
 from .factories import LIMIT_ATTRIBUTE, has_factory
-from .job_sets import in_job_set
+from .job_sets import in_job_set, job_set_attributes
 from .policy_kinds import attributes_read, group_alike
 
 # The submitter of a submission: its user by default, else AccountingGroup (``accounting_group``,
@@ -159,6 +159,7 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     ad["User"] = quoted(f"{command.user}@{state.uid_domain}")
     ad["TotalSubmitProcs"] = str(command.count)
     ad = in_job_set(draft, command.user, number, ad)
+    job_set = job_set_attributes(state.settings, ad, command.job_set)
     factory = has_factory(ad)
     if factory:
         ad = _with_default_limit(ad, command.count)
@@ -167,8 +168,9 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     factor = draft.send(OpenAccount(submitter))
     admitted.log_transforms()
     cluster = ClusterSubmitted(
-        *draft.header("submitted"), number, submitter, ad, command.count, packed, status, factor, factory
-    )
+        *draft.header("submitted"), number, submitter, ad, command.count, packed, status, factor, factory,
+        job_set=job_set,
+    )  # fmt: skip
     draft.emit(replace(cluster, warnings=admitted.warnings) if admitted.warnings else cluster)
     for changes, procs in on_hold:
         draft.move_jobs(state.clusters[number], ranges(procs), "hold", "submitted", "Idle", changes)
@@ -253,7 +255,8 @@ def _check(command: Submit) -> Mapping[str, Sequence[str]]:
             raise Refusal(f"{name} cannot be set: it is always the submitting user, {command.user}; leave it out")
         if len(texts) != command.count:
             raise Refusal(f"{name} has {len(texts)} values for {command.count} jobs")
-    for name, texts in [*((name, [text]) for name, text in command.ad.items()), *columns.items()]:
+    shared = [(name, [text]) for name, text in (*command.ad.items(), *command.job_set.items())]
+    for name, texts in [*shared, *columns.items()]:
         if not _NAME.fullmatch(name):
             raise Refusal(f"{name!r} is not a valid attribute name")
         if all(map(_CONSTANT.fullmatch, texts)):

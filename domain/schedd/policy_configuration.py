@@ -26,6 +26,7 @@ from ..state.pool_settings import (
     SET_TO_EMPTY,
     START_SETTINGS,
     TRANSFER_LIMITS,
+    USE_JOBSETS,
     invalid_value,
 )
 from .job_transforms import PREDEFINED_MACROS, TransformError, transform_problems
@@ -155,8 +156,8 @@ def _attribute_lists(configuration: Configuration) -> Ad:
     lists = (*ATTRIBUTE_LISTS, MACHINE_ATTRIBUTES)
     names = [name for name in lists if configuration.source(name).kind != "default"]
     settings = {name: configuration.get(name).strip() or SET_TO_EMPTY for name in names}
-    if configuration.boolean("USE_JOBSETS", False):
-        settings["USE_JOBSETS"] = "true"
+    if configuration.boolean(USE_JOBSETS, False):
+        settings[USE_JOBSETS] = "true"
     if configuration.source("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS").kind != "default":
         ignores = configuration.boolean("IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS", True)
         settings["IGNORE_ATTEMPTS_TO_SET_SECURE_JOB_ATTRS"] = "true" if ignores else "false"

@@ -58,6 +58,7 @@ TRANSFER_LIMITS: Final = tuple(_ROLES["transfer"])
 SCHEDD_NUMBERS: Final = tuple(
     name for name, setting in _ROLES["schedd"].items() if setting.kind in ("number", "part", "whole", "count")
 )
+USE_JOBSETS: Final = "USE_JOBSETS"
 MACHINE_ATTRIBUTES: Final = "SYSTEM_JOB_MACHINE_ATTRS"
 MACHINE_ATTRIBUTE_RUNS: Final = f"{MACHINE_ATTRIBUTES}_HISTORY_LENGTH"
 START_SETTINGS: Final = {
@@ -174,7 +175,7 @@ def submission_settings(settings: Mapping[str, str], defaults: Mapping[str, str]
     further = (name for name in settings if name.startswith((SUBMIT_TEMPLATE, SUBMIT_ATTRIBUTE)))
     own_defaults = {name: text for name, text in defaults.items() if name in SUBMISSION}
     return own_defaults | {
-        name: settings[name].strip() for name in (*DOMAINS, *SUBMISSION, *further) if name in settings
+        name: settings[name].strip() for name in (*DOMAINS, *SUBMISSION, USE_JOBSETS, *further) if name in settings
     }
 
 

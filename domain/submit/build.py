@@ -19,7 +19,7 @@ from ..classad import ClassAdSyntaxError
 from ..classad.old_form import expression_text, quote_string
 from ..macros.macro_errors import MacroError
 from ..macros.macros import Macros
-from ..state.pool_settings import SUBMIT_ATTRIBUTE
+from ..state.pool_settings import SUBMIT_ATTRIBUTE, USE_JOBSETS
 from .container_commands import service_sections
 from .eviction import evict_check_sections
 from .job_sections import Section, SubmitJob, strip_quotes
@@ -364,31 +364,32 @@ def known_commands() -> frozenset[str]:
 
 # The commands ``jobset`` and ``JOBSET.*``, which put a cluster into a job set.
 #
-# Source: the manual's page "Submit Description File Commands", jobset; HTCondor's ``ProcessJobsetAttributes``. Poolbook
-# stores no ads of job sets, only the number of each job's set (schedd/job_sets.py).
+# Source: the manual's page "Submit Description File Commands", jobset; HTCondor's ``ProcessJobsetAttributes``. A batch
+# contains the attributes of the job set under their commands' names (JOBSET.Color), as the first job defines them.
 
-JOBSET_PREFIX = "jobset."
+JOBSET_PREFIX = "JOBSET."
 JOBSET_NAME = "JobSetName"
 
 
 def jobset_sections(commands: Iterable[str]) -> list[Section]:
     """Return the section of those given commands that begin with ``JOBSET.``; empty if none does."""
-    names = tuple(name for name in commands if name.startswith(JOBSET_PREFIX))
+    names = tuple(name for name in commands if name.startswith(JOBSET_PREFIX.lower()))
     return [Section(_jobset_action(names), names, (JOBSET_NAME,), (JOBSET_NAME,))] if names else []
 
 
 def _jobset_action(names: Sequence[str]) -> Callable[[SubmitJob], None]:
     def action(job: SubmitJob) -> None:
         present = [name for name in names if job.value(name) is not None]
-        jobset_attributes = [name for name in present if name != f"{JOBSET_PREFIX}name"]
-        for name in jobset_attributes:
-            job.expression(name)
-        if jobset_attributes:
+        attributes = {
+            job.definitions[name].name[len(JOBSET_PREFIX) :]: job.expression(name)
+            for name in present
+            if name != "jobset.name"
+        }
+        if attributes and job.facts.settings.get(USE_JOBSETS, "").lower() != "true":
             job.warn("schedd does not support jobsets.  Ignoring JOBSET.* attributes")
         if present and job.attribute(JOBSET_NAME) is None:
-            set_name = job.value(f"{JOBSET_PREFIX}name")
-            job.result[JOBSET_NAME] = quote_string(
-                str(job.facts.cluster) if set_name is None else strip_quotes(set_name)
-            )
+            set_name = strip_quotes(job.value("jobset.name", f"jobset.{JOBSET_NAME.lower()}") or "")
+            job.result[JOBSET_NAME] = quote_string(set_name or str(job.facts.cluster))
+        job.result.update({f"{JOBSET_PREFIX}{name}": text for name, text in attributes.items()})
 
     return action

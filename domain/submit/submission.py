@@ -18,7 +18,7 @@ from ..macros.macros import Definition, Macros
 from ..state.job_ad import quoted
 from ..suggestions import close_names
 from .build import JOBSET_NAME as JOB_SET
-from .build import Builder, JobBatch, known_commands
+from .build import JOBSET_PREFIX, Builder, JobBatch, known_commands
 from .queue_statements import QueueItems, queue_arguments
 from .submit_context import STANDARD_INPUT, SubmitError, SubmitFacts, SubmitFiles
 from .submit_reader import SubmitReader
@@ -31,6 +31,7 @@ class Submission(Struct, frozen=True):
     ad: dict[str, str]  #: the attributes that are the same in every job
     columns: dict[str, list[str]]  #: the other attributes, with one text per job (``undefined`` if the job has none)
     count: int
+    job_set: dict[str, str] = field(default_factory=dict)  #: the attributes of its job set (JOBSET.Name)
     warnings: list[str] = field(default_factory=list)  #: the warnings for the user, in the order of their occurrence
 
     def ad_of(self, proc: int) -> dict[str, str]:
@@ -178,10 +179,10 @@ class _ClusterBuilder:
             self.warn("Use of multiple queue statements in a single submit file is deprecated; one with a list does it")
         if self.warns_of_unused:
             self._warn_of_the_unused()
-        batch = _merge_batches(self.batches)
+        batch, job_set = _take_job_set(self.batches)
         self._warn_of_the_unsupported(batch)
         ad = {**batch.ad, "ClusterId": str(self.facts.cluster)}
-        return Submission(ad, batch.columns, batch.count, list(self.warnings))
+        return Submission(ad, batch.columns, batch.count, job_set, list(self.warnings))
 
     def _warn_of_the_unsupported(self, batch: JobBatch) -> None:
         definitions = self.macros.definitions
@@ -226,6 +227,14 @@ NOTHING_QUEUED: Final = 'has only empty "queue" commands -- no jobs queued'
 """The end of the error message if no queue statement has an item. (condor_submit only prints a warning.)"""
 _MAX_COMPARED = 20
 """The maximum number of unknown names for which similar commands are searched, because each search takes 2 ms."""
+
+
+def _take_job_set(batches: list[JobBatch]) -> tuple[JobBatch, dict[str, str]]:
+    """Return the merged batches without the attributes of the job set, and these attributes of the first job."""
+    batch = _merge_batches(batches)
+    names = [name for name in (*batch.ad, *batch.columns) if name.startswith(JOBSET_PREFIX)]
+    texts = {name: batch.ad.pop(name, "") or batch.columns.pop(name)[0] for name in names}
+    return batch, {name[len(JOBSET_PREFIX) :]: text for name, text in texts.items() if text != "undefined"}
 
 
 def _merge_batches(batches: list[JobBatch]) -> JobBatch:

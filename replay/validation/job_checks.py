@@ -13,7 +13,7 @@ from ...domain.schedd.job_edits import IDENTITY, IMMUTABLE, POOL_ATTRIBUTES, pro
 from ...domain.schedd.periodic_policy import BY_CAUSE
 from ...domain.schedd.queue_limits import max_new_jobs
 from ...domain.state.cluster import Cluster
-from ...domain.state.job_ad import TERMINAL, parse_int, unquoted
+from ...domain.state.job_ad import SET_ID, TERMINAL, parse_int, unquoted
 from ...domain.state.proc_ads import CHUNK
 from ...domain.state.records import RUNS, Activation
 from ...domain.state_machines import LEFT, UNSUBMITTED
@@ -47,6 +47,8 @@ def check_submitted(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
     for attribute, text in expected_values.items():
         if event.ad.get(attribute, text) != text:
             pool.report(name, "value", f"its ad has {attribute} = {event.ad[attribute]}, and the event {text}")
+    if event.job_set and SET_ID not in event.ad:
+        pool.report(name, "value", f"it gives attributes to a job set, and its ad has no {SET_ID}")
     rows = [row for row, targets in pool.job_table.targets_by_row(UNSUBMITTED).items() if event.status in targets]
     if not rows:
         pool.report(name, "row", f"no row of {pool.job_table.name} leads from {UNSUBMITTED} to {event.status}")

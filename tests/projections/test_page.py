@@ -51,7 +51,7 @@ def test_the_statements_are_those_of_sqlite_utils() -> None:
 def test_a_view_names_every_status_of_a_job() -> None:
     with closing(sqlite3.connect(":memory:")) as connection:
         create(connection)
-        connection.execute("INSERT INTO clusters VALUES (1, 'alice', 'alice', '', 0, 9, 1, '{}')")
+        connection.execute("INSERT INTO clusters VALUES (1, 'alice', 'alice', '', 0, 9, 1, '{}', '')")
         for number in HTCONDOR_25.job_status_numbers.values():
             connection.execute("INSERT INTO jobs VALUES (1, ?, ?, ?, '', '{}')", (number, number, number))
         first_by_status = dict(connection.execute("SELECT status, first FROM queue"))

@@ -4,6 +4,8 @@ HTCondor pool."""
 from __future__ import annotations
 
 from poolbook.domain.config import read
+from poolbook.domain.events import ClusterSubmitted
+from poolbook.domain.ports.stimuli import Submit
 from poolbook.domain.schedd.policy_configuration import schedd_policy
 from poolbook.replay.validation import validate
 
@@ -51,3 +53,27 @@ def test_without_use_jobsets_a_job_has_only_the_name_of_a_set() -> None:
     assert (set_ids(pool), pool.state.clusters[1].value(0, "JobSetName")) == ({1: ""}, '"Fit"')
     assert "USE_JOBSETS" not in schedd_policy(read("", files=TextFiles({})), lambda _: None)
     assert schedd_policy(read("USE_JOBSETS = true\n", files=TextFiles({})), lambda _: None)["USE_JOBSETS"] == "true"
+
+
+def test_a_cluster_gives_attributes_only_to_a_job_set_of_the_access_point() -> None:
+    given = {"Color": '"red"', "owner": '"bob"', "JobSetName": '"Other"', "JobSetId": "9"}
+    for settings, ad, expected in (
+        (USED, {"JobSetName": '"Fit"'}, {"Color": '"red"'}),
+        (USED, {}, {}),
+        ({}, {"JobSetName": '"Fit"'}, {}),
+    ):
+        pool = TestPool(settings=settings)
+        pool.handle(Submit("s", "alice", 0, ad, 1, (), job_set=given))
+        (submitted,) = (event for event in pool.events() if isinstance(event, ClusterSubmitted))
+        assert submitted.job_set == expected
+
+
+def test_a_job_set_has_only_valid_attributes_that_users_may_set() -> None:
+    pool = TestPool(settings={**USED, "SECURE_JOB_ATTRS": "Level"})
+    for given, refusal in (
+        ({"LEVEL": "1"}, "Failed to submit jobset: only the access point sets LEVEL; leave JOBSET.LEVEL out"),
+        ({"Color": "no such"}, "Color = no such: this is not a ClassAd expression"),
+        ({"a b": "1"}, "'a b' is not a valid attribute name"),
+    ):
+        result = pool.handle(Submit("s", "alice", 0, {"JobSetName": '"Fit"'}, 1, (), job_set=given))
+        assert result.refusal == refusal

@@ -48,7 +48,10 @@ def test_a_local_time_is_parsed_as_in_the_zone(zone: ZoneInfo) -> None:
 @pytest.mark.parametrize("month", [1, 7])
 def test_times_of_either_season_are_read_and_printed_with_its_own_offset(zone: ZoneInfo, month: int) -> None:
     noon = datetime(2026, month, 15, 12, tzinfo=zone)
-    assert parse_instant("q -at", f"2026-{month:02}-15 12:00", open_log("memory:", create=True)) == noon.timestamp() * 1_000_000
+    assert (
+        parse_instant("q -at", f"2026-{month:02}-15 12:00", open_log("memory:", create=True))
+        == noon.timestamp() * 1_000_000
+    )
     assert datetime.fromtimestamp(noon.timestamp(), display_context().timezone).hour == 12
 
 

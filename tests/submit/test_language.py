@@ -224,6 +224,25 @@ def test_a_description_without_executable_is_rejected() -> None:
 
 
 @together(
+    ("lines", "warnings", "name", "job_set"),
+    [
+        ('JOBSET.Color = "red"\njobset.Size = 3*4', 0, '"1"', {"Color": '"red"', "Size": "3 * 4"}),
+        ("JOBSET.Name = a\nJOBSET.Empty =", 0, '"a"', {}),
+        ('JOBSET.JobSetName = "b"', 0, '"b"', {"JobSetName": '"b"'}),
+        ("JOBSET.First = $(Process)", 0, '"1"', {"First": "0"}),
+        ("JOBSET.First = $(Process)\nqueue\nJOBSET.First = 7\nJOBSET.Later = 8", 1, '"1"', {"First": "0"}),
+    ],
+)
+def test_the_first_job_defines_the_attributes_of_the_job_set(
+    lines: str, warnings: int, name: str, job_set: dict[str, str]
+) -> None:
+    used = facts(settings={"USE_JOBSETS": "true"})
+    submission = parse_submit(f"executable = /bin/sleep\n{lines}\nqueue 2", used, FakeFiles())
+    assert (len(submission.warnings), submission.ad["JobSetName"], submission.job_set) == (warnings, name, job_set)
+    assert not any(attribute.lower().startswith("jobset.") for attribute in submission.ad_of(1))
+
+
+@together(
     ("lines", "warning"),
     [
         (

@@ -70,6 +70,18 @@ def test_the_table_counts_the_jobs_of_each_set(call: Call) -> None:
     )
 
 
+def test_a_job_set_has_the_attributes_that_its_clusters_gave_it(tmp_path: Path, call: Call) -> None:
+    work = {"executable": "/bin/work", "request_disk": 1024, "JOBSET.Name": "Fit"}
+    with Pool.open(f"{tmp_path}/pool.db", user="alice") as pool:
+        pool.submit({**work, "JOBSET.Color": '"red"', "JOBSET.Size": "2 * NumJobs", "JOBSET.NumJobs": "99"})
+        pool.submit({**work, "JOBSET.COLOR": '"blue"', "JOBSET.Owner": '"bob"'})
+        pool.remove("4.0")
+    shown = call("q", "-all", "-jobset", "-af", "JobSetId", "Color", "Size", "NumJobs", "Owner")[0]
+    assert shown.splitlines() == ["1 blue 12 6 alice", "2 undefined undefined 3 alice"]
+    assert 'COLOR = "blue"' in call("q", "-all", "-jobset", "-long")[0]
+    assert "olor" not in call("q", "-all", "-long")[0]
+
+
 def test_htcondor_jobset_lists_shows_and_removes_sets(call: Call) -> None:
     assert call("htcondor", "jobset", "list") == ("JOB_SET_NAME\nFit\nFit2\n", "", 0)
     table = "OWNER  JOB_SET_NAME\nalice  Fit\nalice  Fit2\n"
