@@ -342,7 +342,7 @@ def pool_ads(
     gathered = _Gathered(queries, now, timezone)
     for each, ads in _KINDS.items():
         if kind in (each, ""):
-            yield from map(gathered.heard, ads(gathered))
+            yield from map(gathered.with_attributes, map(gathered.heard, ads(gathered)))
     if with_absent and kind in ("Machine", ""):
         yield from queries.views.absent_ads(now)
 
@@ -402,6 +402,20 @@ class _Gathered:
             _, entries, last = max(known, key=lambda each: each[2])
             ad["UpdateSequenceNumber"] = ad["UpdatesTotal"] = entries
             ad["UpdatesSequenced"], ad["UpdatesLost"], ad["LastHeardFrom"] = entries - 1, 0, last // SECOND
+        return ad
+
+    def with_attributes(self, ad: ClassAd) -> ClassAd:
+        """Add an administrator's attributes (SCHEDD_ATTRS, ...) to an ad of a daemon of this log. As in HTCondor, they
+        do not replace the daemon's own."""
+        from ...domain.state.caches import ad_from_attributes
+        from ...domain.state.pool_settings import DAEMON_ATTRIBUTES
+
+        daemon, *roles = _DAEMONS.get(text(ad, "MyType") or "", ("",))
+        name = text(ad, "ScheddName") or text(ad, "Machine")
+        if daemon and all(f"{role}/{name}" not in self.elsewhere for role in roles):
+            attributes = DAEMON_ATTRIBUTES[daemon].in_settings(self.views.pool().settings)
+            for attribute, expression in ad_from_attributes(attributes).items():
+                ad.setdefault(attribute, expression)
         return ad
 
     @cached_property
@@ -470,6 +484,14 @@ class _Gathered:
         return ads
 
 
+_DAEMONS = {
+    "Collector": ("COLLECTOR",),
+    "Negotiator": ("NEGOTIATOR",),
+    "Scheduler": ("SCHEDD", ACCESS_POINT),
+    "Submitter": ("SCHEDD", ACCESS_POINT),
+    "DaemonMaster": ("MASTER", ACCESS_POINT, EXECUTION_POINT),
+}
+"""By MyType: the daemon with these ads, and its roles, which may be elsewhere."""
 _KINDS: dict[str, Callable[[_Gathered], list[ClassAd]]] = {
     "Defrag": _Gathered.defrags,
     "HAD": _Gathered.hads,

@@ -17,8 +17,10 @@ from ..macros.macros import macros_in
 from ..negotiator import negotiator_settings as negotiation
 from ..negotiator.accounting import accountant_settings_of, accounts_of, priority_at
 from ..ports.stimuli import ConfigurePool
+from ..startd.custom_resources import split_list
 from ..state.negotiators import invalid_negotiators, split_prefix
 from ..state.pool_settings import (
+    ATTRIBUTES_OF_ADS,
     COLLECTOR,
     DOMAINS,
     SET_TO_EMPTY,
@@ -27,6 +29,7 @@ from ..state.pool_settings import (
     SUBMIT_ATTRIBUTE,
     SUBMIT_TEMPLATE,
     SUPER_USERS,
+    AttributesOfAds,
     complete_settings,
     invalid_value,
 )
@@ -105,7 +108,23 @@ def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda wa
         **defragmentation.configured_settings(load(DEFRAG)),
         **availability.configured_settings(load("HAD")),
         **_configured_ads(load("COLLECTOR")),
+        **{name: text for lists in ATTRIBUTES_OF_ADS for name, text in _attributes_listed(load, lists, warn).items()},
     }
+
+
+def _attributes_listed(load: Load, lists: AttributesOfAds, warn: Callable[[str], None]) -> Ad:
+    """Return the settings for the attributes that an administrator adds to ads of a kind."""
+    from ..classad.old_form import expression_text
+    from ..schedd.policy_configuration import valid_expression
+
+    configuration = load(lists.daemon)
+    values: Ad = {}
+    for name in dict.fromkeys(word for each in lists.settings for word in split_list(configuration.get(each))):
+        if text := valid_expression(configuration, name, configuration.get(name), warn):
+            values[name] = expression_text(text)
+        elif not configuration.is_defined(name):
+            warn(f"{name} is not defined: define it, or remove it from {lists.settings[0]}")
+    return lists.as_settings(values)
 
 
 def _configured_ads(configuration: Configuration) -> Ad:

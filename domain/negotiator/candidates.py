@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from math import isnan, nan
 from typing import Final
 
@@ -26,6 +26,7 @@ from ..classad.tree import Literal
 from ..classad.value_evidence import CALL, UNSCOPED, Read, names_in
 from ..events import Denied
 from ..state.accounting_groups import NO_GROUP
+from ..state.caches import parse_cached
 from .cycle_accounts import CycleSubmitter, CycleSubmitters
 from .job_limits import JobLimits
 from .negotiator_settings import NegotiatorSettings
@@ -350,6 +351,13 @@ def publish_user_attributes(pool: SlotAdTable, accounts: CycleSubmitters, read: 
         _assign(pool, name, [ad.get(name) for ad in ads], users)
     if accounts.rules.cross_slot_prios:
         _publish_neighbours(pool, accounts, ads, users, read)
+
+
+def publish_match_attributes(pool: SlotAdTable, attributes: Mapping[str, str], read: frozenset[str]) -> None:
+    """Set the attributes of NEGOTIATOR_MATCH_EXPRS in the slot ads."""
+    for name, text in attributes.items():
+        if name.lower() in read and (expression := parse_cached(text)) is not None:
+            pool.table.assign(name, *pool.table.heap.encode(expression))
 
 
 def _remote_attributes(submitter: str, accounts: CycleSubmitters) -> dict[str, object]:

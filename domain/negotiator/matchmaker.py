@@ -19,6 +19,7 @@ from ..events import Match
 from ..names import dynamic_name
 from ..state.caches import Caches
 from ..state.cluster import Cluster
+from ..state.pool_settings import MATCH_ATTRIBUTES
 from ..state.state import Manager
 from .candidates import (
     LEAST,
@@ -30,6 +31,7 @@ from .candidates import (
     evaluate_number,
     is_true,
     job_rank,
+    publish_match_attributes,
     publish_user_attributes,
     round_number_to_single,
 )
@@ -133,8 +135,10 @@ class Matchmaker:
         return is_true(self.pool.table.of_slots(constraint, NO_JOB))
 
     def publish(self) -> None:
-        """Set the attributes about the slots' current users in the slot ads that this cycle reads."""
-        publish_user_attributes(self.pool, self.accounts, self.pool.attributes_read())
+        """Set the attributes that only the negotiator's slot ads have, if this cycle reads them."""
+        read = self.pool.attributes_read()
+        publish_user_attributes(self.pool, self.accounts, read)
+        publish_match_attributes(self.pool, MATCH_ATTRIBUTES.in_settings(self.state.settings), read)
 
     def any_available(self) -> bool:
         """Check whether any slot is still available."""

@@ -24,7 +24,7 @@ from ..state.caches import ad_from_attributes, parse_cached
 from ..state.cluster import Cluster
 from ..state.job_ad import SYSTEM_MACHINE_ATTRIBUTES, hold_reason, machine_attributes, parse_int, vacate_reason
 from ..state.job_limits import job_concurrency_limits
-from ..state.pool_settings import MACHINE_ATTRIBUTE_RUNS, MACHINE_ATTRIBUTES, schedd_seconds
+from ..state.pool_settings import MACHINE_ATTRIBUTE_RUNS, MACHINE_ATTRIBUTES, MATCH_ATTRIBUTES, schedd_seconds
 from ..state.records import RUNS, Activation
 from ..state.state import AccessPoint
 from .expansion import expand_for_slot
@@ -45,8 +45,10 @@ def start_idle_jobs(draft: Draft[AccessPoint]) -> None:
         if cluster is None:
             draft.send(DropMatch(name, job_id(number, proc), "match_void"))
             continue
+        added = _match_attributes(state, name)
         request = RequestClaim(
-            draft.stimulus, name, "", "", cluster.submitter, job_id(number, proc), cluster.attributes(proc),
+            draft.stimulus, name, "", "", cluster.submitter, job_id(number, proc),
+            {**cluster.attributes(proc), **added} if added else cluster.attributes(proc),
             preempts=matched.preempts, limits=matched.limits, negotiator=matched.negotiator, reason=matched.reason,
         )  # fmt: skip
         if claimed := draft.send(request):
@@ -88,7 +90,9 @@ def start_on_claim(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc:
 def activate(draft: Draft[AccessPoint], slot: str, cluster: Cluster, proc: int) -> bool:
     """Activate a claimed, idle slot for a job; the event starts the job's processes. Hold the job and return False if
     the slot's ad cannot expand the ``$$()`` macros in the job's ad."""
-    expanded = expand_for_slot(draft, lambda: _visible_slot(draft, slot).ad, cluster, proc)
+    expanded = expand_for_slot(
+        draft, lambda: _visible_slot(draft, slot).ad, cluster, proc, _match_attributes(draft.state, slot)
+    )
     if expanded is None:
         return False
     recorded = recorded_attributes(draft.state.settings, cluster, proc)
@@ -147,7 +151,7 @@ def reuse_claim(draft: Draft[AccessPoint], slot: str, previous_cluster: int) -> 
         cluster, proc, job, signature = next_job
         if cluster.id != previous_cluster:
             reads = draft.caches.get(RequirementsNamesCache).find(signature, job())
-            slot_ad = draft.send(ShowAd(slot, slot_attribute_words(signature)))
+            slot_ad = _matched_ad(draft, slot, signature)
             draft.emit(match_evidence(draft.header("negotiated"), draft.context, job(), slot_ad, reads))
         if activate(draft, slot, cluster, proc):
             return
@@ -264,6 +268,19 @@ class _FitCache(dict[tuple[Signature, str, int, int], bool]):
     """Match results, keyed by the job's signature, the slot's name and version, and the current second."""
 
 
+def _match_attributes(state: AccessPoint, slot: str) -> Ad:
+    """Return the attributes of NEGOTIATOR_MATCH_EXPRS; none for a slot that the negotiator of another pool matched."""
+    is_flocked = slot.rpartition("@")[2] in state.peers.flocked
+    return {} if is_flocked else MATCH_ATTRIBUTES.in_settings(state.settings)
+
+
+def _matched_ad(draft: Draft[AccessPoint], slot: str, signature: Signature) -> ClassAd:
+    """Return a claimed slot's ad with the attributes that the negotiator added."""
+    added = _match_attributes(draft.state, slot)
+    ad = draft.send(ShowAd(slot, slot_attribute_words(signature)))
+    return ClassAd(ad_from_attributes(added), chained=ad) if added else ad
+
+
 def fits_slot(
     draft: Draft[AccessPoint], slot: str, version: int, job: Callable[[], ClassAd], signature: Signature
 ) -> bool:
@@ -277,7 +294,7 @@ def fits_slot(
     if fit is None:
         if len(results) >= _MAX_CACHED_FITS:
             results.clear()
-        slot_ad = draft.send(ShowAd(slot, slot_attribute_words(signature)))
+        slot_ad = _matched_ad(draft, slot, signature)
         fit = results[key] = symmetric_match(job(), slot_ad, draft.context)
     return fit
 
@@ -293,9 +310,5 @@ def uses_same_limits(
     claim_limits = draft.state.claims[slot].limits
     if not (limits or claim_limits) or draft.state.settings.get(_CONSIDERS_LIMITS, "true").lower() != "true":
         return True
-    job_limits = (
-        job_concurrency_limits(job(), draft.send(ShowAd(slot, slot_attribute_words(signature))), draft.context)
-        if limits
-        else ""
-    )
+    job_limits = job_concurrency_limits(job(), _matched_ad(draft, slot, signature), draft.context) if limits else ""
     return job_limits.lower() == claim_limits.lower()

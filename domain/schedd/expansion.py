@@ -20,6 +20,7 @@ from ..state.job_ad import EXPANDED, hold_reason, parse_int
 from ..state.state import AccessPoint
 from ..state_machines.hold_codes import StopReason
 
+_NONE: Final[Ad] = {}
 MATCH_PREFIX: Final = "MATCH_"
 _MACRO = re.compile(r"\$\$\((?:\[(?P<expression>.*?)\]|(?P<name>[A-Za-z0-9_]+)(?::(?P<default>[^)]*))?)\)", re.DOTALL)
 
@@ -68,16 +69,20 @@ def _evaluate_macro(text: str, job: ClassAd, slot: ClassAd, context: Context) ->
 
 
 def expand_for_slot(
-    draft: Draft[AccessPoint], slot: Callable[[], Mapping[str, str]], cluster: Cluster, proc: int
+    draft: Draft[AccessPoint], slot: Callable[[], Mapping[str, str]], cluster: Cluster, proc: int, matched: Ad = _NONE
 ) -> Ad | None:
     """Return the changes to a job's ad from a slot's ad, or hold the job and return None if the slot lacks a value. The
-    ads of jobs without ``$$()`` are not built."""
+    ads of jobs without ``$$()`` are not built.
+
+    :param matched: the attributes that the negotiator added to the slot's ad, which the job's ad also receives
+    """
     edited = cluster.changes(proc) if cluster.edit_count else {}
+    changes = {f"{EXPANDED}{name}": text for name, text in matched.items()}
     if not any("$$(" in text for ad in (cluster.ad, cluster.variants.of_proc(proc), edited) for text in ad.values()):
-        return {}
+        return changes
     job = cluster.attributes(proc)
     try:
-        return expand(job, ad_from_attributes(job), ad_from_attributes(slot()), draft.context)
+        return changes | expand(job, ad_from_attributes(job), ad_from_attributes({**slot(), **matched}), draft.context)
     except CannotExpandError as error:
         hold = hold_reason(StopReason(0, 0, str(error)))
         hold["NumSystemHolds"] = str(parse_int(job.get("NumSystemHolds", "")) + 1)

@@ -140,7 +140,7 @@ def _requirements(configuration: Configuration, warn: Warn) -> Ad:
             warn(f"{setting} is not defined: define it, or remove {name} from SUBMIT_REQUIREMENT_NAMES")
             continue
         setting_names = (setting, f"{setting}_REASON")
-        texts = {key: _valid_expression(configuration, key, configuration.get(key), warn) for key in setting_names}
+        texts = {key: valid_expression(configuration, key, configuration.get(key), warn) for key in setting_names}
         if not texts[setting]:
             continue
         names.append(name)
@@ -172,7 +172,7 @@ def _attribute_lists(configuration: Configuration) -> Ad:
 
 def _start_conditions(configuration: Configuration, warn: Warn) -> Ad:
     texts_set = ((name, _set_text(configuration, name)) for name, _ in START_SETTINGS.values())
-    return {name: text for name, raw in texts_set if (text := _valid_expression(configuration, name, raw, warn))}
+    return {name: text for name, raw in texts_set if (text := valid_expression(configuration, name, raw, warn))}
 
 
 # Periodic policies
@@ -189,14 +189,14 @@ def _periodic_policies(configuration: Configuration, warn: Warn) -> Ad:
                     warn(f"{setting} is not defined: define it, or remove it from {policy}_NAMES")
                 continue
             for setting_name in (setting, f"{setting}_REASON", f"{setting}_SUBCODE"):
-                if text := _valid_expression(configuration, setting_name, configuration.get(setting_name), warn):
+                if text := valid_expression(configuration, setting_name, configuration.get(setting_name), warn):
                     settings[setting_name] = text
                 elif setting_name == setting:
                     break
         defined_names = [name for name in names if f"{policy}_{name}" in settings]
         if defined_names:
             settings[f"{policy}_NAMES"] = ", ".join(defined_names)
-    if text := _valid_expression(configuration, "SYSTEM_ON_VACATE_COOL_DOWN", _cool_down(configuration), warn):
+    if text := valid_expression(configuration, "SYSTEM_ON_VACATE_COOL_DOWN", _cool_down(configuration), warn):
         settings["SYSTEM_ON_VACATE_COOL_DOWN"] = text
     return settings | _policy_pace(configuration)
 
@@ -210,7 +210,7 @@ def _cool_down(configuration: Configuration) -> str:
     return "" if inner_text == "0" else inner_text
 
 
-def _valid_expression(configuration: Configuration, name: str, text: str, warn: Warn) -> str:
+def valid_expression(configuration: Configuration, name: str, text: str, warn: Warn) -> str:
     """Return an expression's text. If it is invalid, warn and return an empty string, because the schedd ignores it."""
     try:
         return text.strip() if text.strip() and expression_text(text.strip()) else ""
@@ -249,7 +249,7 @@ def _policy_pace(configuration: Configuration) -> Ad:
 
 def _transfer_limits(configuration: Configuration, warn: Warn) -> Ad:
     texts = ((key, configuration.get(key)) for key in TRANSFER_LIMITS if configuration.source(key).kind != "default")
-    valid_texts = {key: _valid_expression(configuration, key, raw, warn) for key, raw in texts}
+    valid_texts = {key: valid_expression(configuration, key, raw, warn) for key, raw in texts}
     return {key: expression_text(text) for key, text in valid_texts.items() if text}
 
 

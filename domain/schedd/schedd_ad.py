@@ -14,7 +14,7 @@ from ..events import Ad
 from ..state.caches import ad_from_attributes
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
-from ..state.pool_settings import job_limit
+from ..state.pool_settings import DAEMON_ATTRIBUTES, job_limit
 from ..state.records import RUNS
 from ..state.state import AccessPoint
 
@@ -51,6 +51,8 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
         of_universe = [cluster for cluster in clusters if cluster.universe == universe]
         ad[f"Total{name}JobsIdle"] = Literal(_count_jobs(of_universe, "Idle"))
         ad[running_attribute(universe)] = Literal(_count_jobs(of_universe, *RUNS))
+    for name, expression in ad_from_attributes(DAEMON_ATTRIBUTES["SCHEDD"].in_settings(state.settings)).items():
+        ad.setdefault(name, expression)
     hardware = {name: host[source] for name, source in _MACHINE_ATTRIBUTES.items() if source in host}
     for name, expression in ad_from_attributes(hardware).items():
         ad[name] = expression

@@ -18,6 +18,38 @@ from ..package_data import get_data, sections
 from .negotiators import NEGOTIATORS, invalid_names, split_prefix
 
 
+class AttributesOfAds(NamedTuple):
+    """The settings that list the attributes which an administrator adds to ads, the daemon that reads these settings,
+    and the prefix that the attributes get in the ads. The log has the list of those that are defined under the first
+    setting's name, and the value of each under ``logged`` and the attribute's name."""
+
+    daemon: str
+    settings: tuple[str, ...]
+    logged: str
+    prefix: str = ""
+
+    def as_settings(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return the pool's settings for these values of an administrator's attributes."""
+        names = {name if name.startswith(self.prefix) else self.prefix + name: text for name, text in values.items()}
+        settings = {f"{self.logged}{name}": text for name, text in names.items()}
+        return {self.settings[0]: " ".join(names), **settings} if names else {}
+
+    def in_settings(self, settings: Mapping[str, str]) -> dict[str, str]:
+        """Return the attributes in a pool's settings."""
+        return {name: settings[f"{self.logged}{name}"] for name in settings.get(self.settings[0], "").split()}
+
+
+_DAEMONS_WITH_ATTRIBUTES: Final = ("MASTER", "SCHEDD", "NEGOTIATOR", "COLLECTOR")
+DAEMON_ATTRIBUTES: Final = {
+    name: AttributesOfAds(name, (f"{name}_ATTRS", f"{name}_EXPRS"), f"ATTRS.{name}.")
+    for name in _DAEMONS_WITH_ATTRIBUTES
+}
+MATCH_ATTRIBUTES: Final = AttributesOfAds(
+    "NEGOTIATOR", ("NEGOTIATOR_MATCH_EXPRS",), "MATCH_EXPRS.", "NegotiatorMatchExpr"
+)
+ATTRIBUTES_OF_ADS: Final = (*DAEMON_ATTRIBUTES.values(), MATCH_ATTRIBUTES)
+
+
 class PoolSetting(NamedTuple):
     kind: str
     default: str = ""
@@ -82,6 +114,7 @@ _OTHERS: Final = {
     **DEFRAG,
     **HAD,
     **COLLECTOR,
+    **_ROLES["ad"],
 }
 
 UID_DOMAIN: Final = "UID_DOMAIN"

@@ -73,6 +73,7 @@ def running_jobs(pool: PolicyPool) -> list[str]:
         ("START_LOCAL_UNIVERSE = TotalLocalJobsRunning < 2", [{}, {}, {}], ["1.0", "2.0"]),
         ("START_SCHEDULER_UNIVERSE = TotalSchedulerJobsRunning < 1",
          [{"JobUniverse": SCHEDULER}, {}, {"JobUniverse": SCHEDULER}], ["1.0", "2.0"]),
+        ("SCHEDD_ATTRS = Most\nMost = 1\nSTART_LOCAL_UNIVERSE = TotalLocalJobsRunning < Most", [{}, {}], ["1.0"]),
         ("START_LOCAL_UNIVERSE = false", [{}, {"JobUniverse": SCHEDULER}], ["2.0"]),
         # which
         ("START_LOCAL_UNIVERSE = TARGET.Quick && TotalLocalJobsRunning < 1",

@@ -163,6 +163,37 @@ def test_every_kind_of_ad_exists(view: str, url: str, capsys: pytest.CaptureFixt
     assert len(capsys.readouterr().out.splitlines()) >= 3
 
 
+ATTRIBUTES = """
+SCHEDD_ATTRS = Site, TotalIdleJobs Unset
+SCHEDD_EXPRS = Sum
+MASTER_ATTRS = Site
+NEGOTIATOR_ATTRS = Sum
+COLLECTOR_ATTRS = Owner
+Site = "Madison"
+Sum = TotalJobAds + 1
+Owner = (1
+TotalIdleJobs = 7
+"""
+
+
+@pytest.mark.filterwarnings("ignore:.*(Unset is not defined|Owner is not a valid expression)")
+def test_administrators_add_attributes_to_ads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = str(tmp_path / "pool.db")
+    with LivePool.open(path, user="alice", config=ATTRIBUTES) as live:
+        live.add_machine("h", cpus=2, memory=2048)
+        live.submit({"executable": "/bin/sleep", "arguments": "100"}, count=3)
+        live.advance(10)
+    capsys.readouterr()
+    shown = {
+        ("schedd", "Site"): "Madison", ("schedd", "TotalIdleJobs"): "1", ("schedd", "Sum"): "4",
+        ("submitters", "Site"): "Madison", ("submitters", "Unset"): "undefined", ("master", "Site"): "Madison",
+        ("negotiator", "Sum"): "undefined", ("collector", "Owner"): "undefined", ("startd", "Site"): "undefined",
+    }  # fmt: skip
+    for (view, name), value in shown.items():
+        assert main(["status", f"-{view}", "-log", path, "-af", name]) == 0
+        assert capsys.readouterr().out == f"{value}\n"
+
+
 def test_all_ads_are_of_kinds_in_a_real_pool(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     main(["status", "-any", "-log", url, "-json"])
     kinds = {ad["MyType"] for ad in json.loads(capsys.readouterr().out)}
