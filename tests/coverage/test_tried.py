@@ -50,6 +50,7 @@ def test_a_section_that_is_not_run_says_why(page: str, section: Section) -> None
     assert section.not_run is None or len(section.not_run.split()) > 3
 
 
+@pytest.mark.timeout(900)  # on a slow disk, managers take long to begin their logs
 @pytest.mark.parametrize(
     ("page", "group"),
     [pytest.param(*case, id=f"{case[0]}-{case[1].name}") for case in GROUPS if case[1].is_typed_here],

@@ -75,7 +75,11 @@ def type_steps(
 def _type_step(step: Step, shell: subprocess.Popen[str], folder: Path) -> str:
     assert shell.stdin is not None and shell.stdout is not None
     shell.stdin.write("{{\n{}\n}} < /dev/null\necho {}\n".format("\n".join(step.typed), _MARK))
-    return output_for_pages("".join(takewhile(f"{_MARK}\n".__ne__, shell.stdout)), folder)
+    try:
+        return output_for_pages("".join(takewhile(f"{_MARK}\n".__ne__, shell.stdout)), folder)
+    except BaseException as error:  # the time limit of the test
+        error.add_note(f"while this ran: $ {step.typed[0]}")
+        raise
 
 
 def output_for_pages(text: str, folder: Path) -> str:
