@@ -98,7 +98,8 @@ def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda wa
     """
     from ..schedd.policy_configuration import schedd_policy
 
-    negotiators = negotiation.configured_settings(load("NEGOTIATOR"), warn)
+    negotiator = load("NEGOTIATOR")
+    negotiators = negotiation.configured_settings(negotiator, warn)
     for warning in negotiation.group_warnings(negotiators):
         warn(warning)
     return {
@@ -108,16 +109,25 @@ def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda wa
         **defragmentation.configured_settings(load(DEFRAG)),
         **availability.configured_settings(load("HAD")),
         **_configured_ads(load("COLLECTOR")),
-        **{name: text for lists in ATTRIBUTES_OF_ADS for name, text in _attributes_listed(load, lists, warn).items()},
+        **_attributes_of_ads(negotiator, load, warn),
     }
 
 
-def _attributes_listed(load: Load, lists: AttributesOfAds, warn: Callable[[str], None]) -> Ad:
-    """Return the settings for the attributes that an administrator adds to ads of a kind."""
+def _attributes_of_ads(negotiator: Configuration, load: Load, warn: Callable[[str], None]) -> Ad:
+    """Return the settings for the attributes that an administrator adds to ads. Loading a daemon's configuration takes
+    time, so those of daemons without such attributes are not loaded."""
+    attributes: Ad = {}
+    for lists in ATTRIBUTES_OF_ADS:
+        names = (*lists.settings, *(f"{lists.daemon}.{name}" for name in lists.settings))
+        if any(map(negotiator.is_defined, names)):
+            attributes |= _attributes_listed(load(lists.daemon), lists, warn)
+    return attributes
+
+
+def _attributes_listed(configuration: Configuration, lists: AttributesOfAds, warn: Callable[[str], None]) -> Ad:
     from ..classad.old_form import expression_text
     from ..schedd.policy_configuration import valid_expression
 
-    configuration = load(lists.daemon)
     values: Ad = {}
     for name in dict.fromkeys(word for each in lists.settings for word in split_list(configuration.get(each))):
         if text := valid_expression(configuration, name, configuration.get(name), warn):

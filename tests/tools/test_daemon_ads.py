@@ -167,10 +167,11 @@ ATTRIBUTES = """
 SCHEDD_ATTRS = Site, TotalIdleJobs Unset
 SCHEDD_EXPRS = Sum
 MASTER_ATTRS = Site
-NEGOTIATOR_ATTRS = Sum
+NEGOTIATOR.NEGOTIATOR_ATTRS = Sum, Shade
 COLLECTOR_ATTRS = Owner
 Site = "Madison"
 Sum = TotalJobAds + 1
+NEGOTIATOR.Shade = "red"
 Owner = (1
 TotalIdleJobs = 7
 """
@@ -187,7 +188,8 @@ def test_administrators_add_attributes_to_ads(tmp_path: Path, capsys: pytest.Cap
     shown = {
         ("schedd", "Site"): "Madison", ("schedd", "TotalIdleJobs"): "1", ("schedd", "Sum"): "4",
         ("submitters", "Site"): "Madison", ("submitters", "Unset"): "undefined", ("master", "Site"): "Madison",
-        ("negotiator", "Sum"): "undefined", ("collector", "Owner"): "undefined", ("startd", "Site"): "undefined",
+        ("negotiator", "Sum"): "undefined", ("negotiator", "Shade"): "red",
+        ("collector", "Owner"): "undefined", ("startd", "Site"): "undefined",
     }  # fmt: skip
     for (view, name), value in shown.items():
         assert main(["status", f"-{view}", "-log", path, "-af", name]) == 0
