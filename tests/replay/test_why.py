@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from tests.bench.long_log import write_long_log
 
+from poolbook import Pool as OwnPool
 from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.runtime.views import rebuild
 from poolbook.adapters.stores.log_prefix import LogPrefix
@@ -32,6 +33,7 @@ from poolbook.replay.why.job import why_job
 from poolbook.replay.why.select_events import SlotPositions, job_events, slot_events
 from poolbook.replay.why.slot import why_slot
 
+from ..together import together
 from .virtual_pool import Pool
 
 COMMANDS = st.sampled_from(
@@ -145,6 +147,22 @@ def pool() -> Pool:
 def test_why_answers_for_any_instant(pool: Pool, seconds: int, answer: str) -> None:
     lines = why_job(pool.events(), 1, 0, EPOCH + seconds * SECOND).lines
     assert " ".join(line.full for line in lines).startswith(answer)
+
+
+@together(
+    ("reason", "answer"),
+    [
+        ("", "alice removed job 1.0 (condor_rm)."),
+        ("via poolbook rm", "alice removed job 1.0 (poolbook rm)."),
+        ("via poolbook rm -forcex", "alice removed job 1.0 (poolbook rm -forcex)."),
+        ("wrong input", "alice removed job 1.0: wrong input."),
+    ],
+)
+def test_why_names_the_command_or_the_reason_that_a_user_gave(reason: str, answer: str) -> None:
+    with OwnPool.open("memory:", user="alice") as pool:
+        pool.submit({"executable": "/bin/true"})
+        pool.remove(1, reason=reason)
+        assert answer in pool.why("1.0")
 
 
 def test_a_thing_is_unknown_before_its_first_event(pool: Pool) -> None:
