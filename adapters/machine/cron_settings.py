@@ -1,5 +1,5 @@
-"""The programs that a daemon runs and whose output it publishes: STARTD_CRON_JOBLIST, and the benchmarks of
-BENCHMARKS_JOBLIST."""
+"""The programs that a daemon runs and whose output it publishes: STARTD_CRON_JOBLIST, SCHEDD_CRON_JOBLIST, and the
+benchmarks of BENCHMARKS_JOBLIST."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from attrs import frozen
 from ...domain.classad.argument_syntax import QuotingError, split, strip_double_quotes, uses_new_syntax
 from ...domain.config import ConfigError, Configuration
 
-STARTD_CRON, BENCHMARKS = "STARTD_CRON", "BENCHMARKS"
+STARTD_CRON, SCHEDD_CRON, BENCHMARKS = "STARTD_CRON", "SCHEDD_CRON", "BENCHMARKS"
 MODES: Final = {"periodic": "Periodic", "waitforexit": "WaitForExit", "oneshot": "OneShot", "ondemand": "OnDemand"}
 _BENCHMARK_PROGRAMS: Final = {"mips": "condor_mips", "kflops": "condor_kflops"}
 _AUTOPUBLISH: Final = {
@@ -19,6 +19,7 @@ _AUTOPUBLISH: Final = {
     "always": "ALWAYS",
     **dict.fromkeys(("ifchanged", "if_changed", "ifdifferent", "if_different"), "IF_CHANGED"),
 }
+_PUBLISHED_AT_ONCE: Final = {"SCHEDD_CRON_AUTOPUBLISH": "ALWAYS"}  #: which the schedd does not read, unlike the startd
 _UNITS: Final = {"": 1, "s": 1, "m": 60, "h": 3600}
 _PERIOD: Final = re.compile(r"([0-9]+)\s*([smh]?)", re.IGNORECASE | re.ASCII)
 
@@ -67,9 +68,9 @@ def cron_list(configuration: Configuration, prefix: str = STARTD_CRON) -> CronLi
     """Return the configured programs of a list. Raise `ConfigError` if one has no executable, no valid period or an
     unknown mode."""
     names = configuration.get(f"{prefix}_JOBLIST").replace(",", " ").split()
-    autopublish = _AUTOPUBLISH.get(configuration.get(f"{prefix}_AUTOPUBLISH").strip().lower())
+    setting = f"{prefix}_AUTOPUBLISH"
+    autopublish = _PUBLISHED_AT_ONCE.get(setting) or _AUTOPUBLISH.get(configuration.get(setting).strip().lower())
     if autopublish is None:
-        setting = f"{prefix}_AUTOPUBLISH"
         raise configuration.error(setting, f"{setting}: use NEVER, ALWAYS or IF_CHANGED")
     daemon, config_val = prefix.partition("_")[0], configuration.get(f"{prefix}_CONFIG_VAL")
     return CronList(

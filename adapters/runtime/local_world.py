@@ -28,6 +28,7 @@ from ...domain.ports.stimuli import (
     CheckpointsCleaned,
     DevicesFailed,
     MailHandled,
+    ScheddReported,
     SensorsReported,
     Stimulus,
     Transferred,
@@ -36,7 +37,7 @@ from ...domain.ports.world import ClientLaunch, How, Launch, Mail, World
 from ...domain.state.job_ad import SKIPPED, unquoted
 from ..machine.benchmark_programs import Benchmarks
 from ..machine.cron import FAILED, REASON, Cron, DeviceSample
-from ..machine.cron_settings import BENCHMARKS, CronList, cron_list
+from ..machine.cron_settings import BENCHMARKS, SCHEDD_CRON, CronList, cron_list
 from ..machine.device_use import DeviceUse
 from ..machine.execution import activation as execution
 from ..machine.execution.client import Known, ReplacedError, Supervisor, SupervisorError
@@ -55,9 +56,10 @@ AGAIN = 1_000_000  #: microseconds before retrying to connect to the supervisor
 WARM_UP = 2_000_000  #: maximum microseconds that a starting pool waits for its sensors' first readings
 
 
-def _cron_lists(configuration: Configuration) -> tuple[CronList, CronList]:
-    """Return the configured sensors and benchmarks. Raise `ConfigError` if one cannot be run as configured."""
-    return cron_list(configuration), cron_list(configuration, BENCHMARKS)
+def _cron_lists(configuration: Configuration) -> tuple[CronList, CronList, CronList]:
+    """Return the configured sensors, benchmarks and programs of the schedd. Raise `ConfigError` if one cannot be run as
+    configured."""
+    return cron_list(configuration), cron_list(configuration, BENCHMARKS), cron_list(configuration, SCHEDD_CRON)
 
 
 def _ticker() -> int:
@@ -143,6 +145,7 @@ class LocalWorld(World):
             self.watch, self.unwatch, tell, self._take_device_sample, self._publish,
             has_room=lambda: not self._benchmarks.is_running(),
         )  # fmt: skip
+        self._schedd_cron = Cron(self.watch, self.unwatch, tell, update=self._report_schedd)
         self._load = CondorLoad()
         self._mailer = Mailer(self.watch, self.unwatch, self._report_mail)
 
@@ -155,11 +158,11 @@ class LocalWorld(World):
         if os.geteuid() == 0:
             self._users = JobUsers(self._folder, refuses_root)
 
-    def configure(self, configuration: Configuration) -> None:
+    def configure(self, configuration: Configuration, has_schedd: bool = True) -> None:
         """Apply a configuration: its sensors, including STARTD_CRON jobs, and its settings for starting jobs. If
-        ``check`` raises `ConfigError`, change nothing."""
+        ``check`` raises `ConfigError`, change nothing. Only a world with a schedd runs SCHEDD_CRON jobs."""
         _check_owner(configuration)
-        (programs, tests), sensors = _cron_lists(configuration), Sensors.from_configuration(configuration)
+        (programs, tests, of_schedd), sensors = _cron_lists(configuration), Sensors.from_configuration(configuration)
         self._starter = Starter.from_configuration(configuration, self._folder)
         self.spool.configure(configuration)
         self._mailer.settings = MailSettings.from_configuration(configuration)
@@ -168,6 +171,10 @@ class LocalWorld(World):
         self._sensors = sensors
         self._cron.configure(programs, self.now())
         self._benchmarks.configure(tests, self.now())
+        printed_before = self._schedd_cron.attributes()
+        self._schedd_cron.configure(of_schedd if has_schedd else CronList(SCHEDD_CRON), self.now())
+        if self._schedd_cron.attributes() != printed_before:  # without the records of dropped programs
+            self._report_schedd(frozenset())
 
     def check(self, configuration: Configuration) -> None:
         """Check that ``configure`` can apply a configuration. Raise `ConfigError` if a sensor cannot be run as
@@ -212,6 +219,9 @@ class LocalWorld(World):
     def _publish(self, names: frozenset[str]) -> None:
         machine = unquoted((self._cron.machine_ad or {}).get("Machine", ""))
         self._news.append(SensorsReported(f"sensors-{self.now()}", machine, names))
+
+    def _report_schedd(self, names: frozenset[str]) -> None:
+        self._news.append(ScheddReported(f"schedd-{self.now()}", {**self._schedd_cron.attributes()}))
 
     def benchmark(self, slot: str) -> None:
         self._benchmarks.run(slot, self.now())
@@ -391,8 +401,8 @@ class LocalWorld(World):
         return list(self._stimuli_of(reports))
 
     def wait(self, until: int | None) -> list[Stimulus]:
-        for due in (self._cron.next_due_time(), self._benchmarks.next_due_time()):
-            if due is not None:
+        for programs in (self._cron, self._benchmarks, self._schedd_cron):
+            if (due := programs.next_due_time()) is not None:
                 until = due if until is None else min(until, due)
         timeout = None if until is None else max(0.0, (until - self.now()) / 1_000_000)
         if self._watching and self._again_at:
@@ -406,7 +416,7 @@ class LocalWorld(World):
             timeout = 0.0
         for key, _ in self._selector.select(timeout):
             key.data()
-        for programs in (self._cron, self._benchmarks):
+        for programs in (self._cron, self._benchmarks, self._schedd_cron):
             programs.start_due_programs(self.now())
         self._news += self._benchmarks.results(self.now())
         self._mailer.end_overdue_program()
@@ -526,6 +536,7 @@ class LocalWorld(World):
 
     def close(self) -> None:
         self._cron.close()
+        self._schedd_cron.close()
         self._mailer.close()
         self._benchmarks.close()
         if self._sensors is not None:

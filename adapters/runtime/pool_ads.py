@@ -405,18 +405,31 @@ class _Gathered:
         return ad
 
     def with_attributes(self, ad: ClassAd) -> ClassAd:
-        """Add an administrator's attributes (SCHEDD_ATTRS, ...) to an ad of a daemon of this log. As in HTCondor, they
-        do not replace the daemon's own."""
+        """Add an administrator's attributes (SCHEDD_ATTRS, SCHEDD_CRON, ...) to an ad of a daemon of this log. As in
+        HTCondor, only what programs printed replaces the schedd's own attributes."""
         from ...domain.state.caches import ad_from_attributes
         from ...domain.state.pool_settings import DAEMON_ATTRIBUTES
 
         daemon, *roles = _DAEMONS.get(text(ad, "MyType") or "", ("",))
         name = text(ad, "ScheddName") or text(ad, "Machine")
         if daemon and all(f"{role}/{name}" not in self.elsewhere for role in roles):
-            attributes = DAEMON_ATTRIBUTES[daemon].in_settings(self.views.pool().settings)
+            printed = self.printed_for_schedd if daemon == "SCHEDD" else {}
+            attributes = DAEMON_ATTRIBUTES[daemon].in_settings(self.views.pool().settings) | printed
             for attribute, expression in ad_from_attributes(attributes).items():
-                ad.setdefault(attribute, expression)
+                if attribute not in ad or (attribute in printed and text(ad, "MyType") == "Scheduler"):
+                    ad[attribute] = expression
         return ad
+
+    @cached_property
+    def printed_for_schedd(self) -> dict[str, str]:
+        """The attributes that the programs of SCHEDD_CRON printed last since the pool is served."""
+        from ...domain.events import ScheddPublished
+
+        before = None if self.queries.at is None else self.queries.at + 1
+        event = next((event for _, event in self.queries.log.read_back("schedd", before)), None)
+        if not isinstance(event, ScheddPublished) or event.at < (self.pool.since or 0) * SECOND:
+            return {}
+        return event.attributes
 
     @cached_property
     def counts(self) -> list[Count]:

@@ -21,6 +21,7 @@ from ...domain.ports import stimuli as s
 from ...domain.startd.draining import SLOTS_CHANGED
 from ...domain.startd.provisioning import Equipment, SlotTypeError, machine_offer, reconfiguration
 from ...domain.state.records import Machine, Slot
+from ...domain.state.state import AccessPoint, acts_as
 from ...domain.state_machines.drain import RESTART
 from ..machine.containers import container_problems
 from ..machine.core_files import limit_core_files
@@ -165,7 +166,7 @@ class ExecutionPoint:
         """Use the configuration's sensors; with ``wait``, wait briefly for the first reading of each."""
         for warning in _warnings(configuration):
             self.tell(f"warning: {warning}")
-        self.world.configure(configuration)
+        self.world.configure(configuration, acts_as(self.engine.state, AccessPoint))
         limit_core_files(configuration)
         if wait:
             self.world.warm_up()
@@ -214,7 +215,7 @@ class RoleWithoutMachine(ExecutionPoint):
     def _reconfigure_machine(self) -> list[str]:
         configuration = self._configuration()
         self.world.check(configuration)
-        self.world.configure(configuration)
+        self.world.configure(configuration, acts_as(self.engine.state, AccessPoint))
         limit_core_files(configuration)
         return configuration.warnings
 

@@ -45,6 +45,7 @@ _RULES: Final = Rules(
         s.BackfillEnded: "startd.backfill.record_client_end",
         s.DevicesFailed: "startd.failed_devices.take_devices_offline",
         s.SensorsReported: "startd.updates.publish_report",
+        s.ScheddReported: "schedd.schedd_ad.publish_report",
         s.BenchmarksDone: "startd.periodic_evaluation.end_benchmarks",
         s.Negotiate: "decide.decide.negotiate",
         s.Defragment: "decide.decide.defragment",

@@ -17,7 +17,7 @@ Procs = tuple[tuple[int, int], ...]
 CAUSE_CODES: frozenset[str] = frozenset({
     # the pool and its machines
     "founded", "writer", "configured", "reconfigured", "evaluated", "published", "left", "answered", "polled",
-    "denied",
+    "denied", "schedd_cron",
     # roles with separate logs
     "sent", "followed", "rejected",
     # several managers

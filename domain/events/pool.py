@@ -135,6 +135,14 @@ class PoolConfigured(Event, frozen=True):
     settings: dict[str, str]  #: changed settings (empty text: back to the default)
 
 
+@event("schedd.published")
+class ScheddPublished(Event, frozen=True):
+    """The programs of SCHEDD_CRON printed other attributes for the schedd's ad than before."""
+
+    stream: ClassVar[str] = "schedd"
+    attributes: dict[str, str]  #: all attributes of the programs' last records, as expressions
+
+
 @event("cycle.held")
 class CycleHeld(Event, frozen=True):
     """A negotiation cycle and its decisions. Rejections are included only if they differ from the last ones logged for

@@ -142,6 +142,14 @@ def _fold_mailed(state: AccessPoint, event: e.Mailed) -> None:
     del state.mails[event.mail]
 
 
+def _fold_schedd_published(state: AccessPoint, event: e.ScheddPublished) -> None:
+    state.cron_attributes = event.attributes
+
+
+def _fold_writer_began(state: AccessPoint, event: e.WriterBegan) -> None:
+    state.cron_attributes = {}  # the schedd's programs run again
+
+
 FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.JobsTransformed: lambda state, event: None,
     e.SubmissionRefused: _use_cluster_number,
@@ -155,4 +163,6 @@ FOLDS: dict[type[e.Event], Callable[[AccessPoint, Any], None]] = {
     e.MailDue: _fold_mail_due,
     e.Mailed: _fold_mailed,
     e.CheckpointsDeleted: lambda state, event: None,
+    e.ScheddPublished: _fold_schedd_published,
+    e.WriterBegan: _fold_writer_began,
 }

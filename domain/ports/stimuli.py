@@ -357,6 +357,12 @@ class SensorsReported(Stimulus, frozen=True):
     names: frozenset[str]  #: the attributes, in lower case
 
 
+class ScheddReported(Stimulus, frozen=True):
+    """A program of SCHEDD_CRON has printed a record."""
+
+    attributes: Ad  #: all attributes of the programs' last records
+
+
 class BenchmarksDone(Stimulus, frozen=True):
     """The slot's benchmarks are complete."""
 

@@ -10,7 +10,9 @@ from typing import Final
 
 from ..classad import ClassAd
 from ..classad.tree import Literal
-from ..events import Ad
+from ..decision.draft import Draft
+from ..events import Ad, ScheddPublished
+from ..ports.stimuli import ScheddReported
 from ..state.caches import ad_from_attributes
 from ..state.cluster import LOCAL_UNIVERSE, SCHEDULER_UNIVERSE, Cluster
 from ..state.job_ad import STATUS_NUMBERS
@@ -56,7 +58,19 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
     hardware = {name: host[source] for name, source in _MACHINE_ATTRIBUTES.items() if source in host}
     for name, expression in ad_from_attributes(hardware).items():
         ad[name] = expression
+    for name, expression in ad_from_attributes(state.cron_attributes).items():
+        ad[name] = expression
     return ad
+
+
+def publish_report(draft: Draft[AccessPoint], stimulus: ScheddReported) -> None:
+    """Record what the programs of SCHEDD_CRON printed, if it differs in more than the time."""
+    if _without_times(stimulus.attributes) != _without_times(draft.state.cron_attributes):
+        draft.emit(ScheddPublished(*draft.header("schedd_cron"), stimulus.attributes))
+
+
+def _without_times(attributes: Ad) -> Ad:
+    return {name: text for name, text in attributes.items() if not name.endswith("LastUpdate")}
 
 
 def running_attribute(universe: str) -> str:

@@ -146,7 +146,7 @@ class StreamFilter:
     proc: int | None = None
 
 
-_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant", "defrag", "daemons", "had")
+_NAMED_STREAMS = ("pool", "requests", "evidence", "negotiator", "accountant", "defrag", "daemons", "had", "schedd")
 # What users may write, and the stream that it selects; the first match is used.
 _STREAM_PATTERNS = (
     (re.compile(r"(?:cluster/)?(\d+)\.(\d+)", re.ASCII), "cluster/{}"),

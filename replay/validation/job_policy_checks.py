@@ -159,6 +159,12 @@ def check_checkpoints_deleted(pool: JudgedPool, event: e.CheckpointsDeleted) -> 
         pool.report(event, "reference", "its checkpoints are deleted, but there is no such job")
 
 
+@rule(e.ScheddPublished)
+def check_schedd_published(pool: JudgedPool, event: e.ScheddPublished) -> None:
+    if event.attributes == pool.state.cron_attributes:
+        pool.report(event.stream, "value", "its programs printed these attributes before")
+
+
 @rule(e.MailDue)
 def check_mail_due(pool: JudgedPool, event: e.MailDue) -> None:
     if event.cluster not in pool.state.clusters:

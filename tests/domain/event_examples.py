@@ -62,6 +62,7 @@ EXAMPLES: list[e.Event] = [
     ),
     e.RequestsRejected(AT, "denied", "denied-1", "10.0.0.7", "alice@example.org", "level", "no permission", 3, AT - 9),
     e.WriterBegan(AT, "writer", "serve", 2, "host:1"),
+    e.ScheddPublished(AT, "schedd_cron", "x", {"Load": "0.5", "LastUpdate": "1800000000"}),
     e.PoolConfigured(AT, "reconfigured", "x", {"PRIORITY_HALFLIFE": "60"}),
     e.DefragPolled(
         AT,

@@ -96,6 +96,8 @@ OF_GROUPS: frozenset[type[e.Event]] = frozenset({e.QuotasAssigned})
 """Covered by tests/groups/test_quota_reports.py."""
 OF_CHECKPOINTS: frozenset[type[e.Event]] = frozenset({e.CheckpointsDeleted})
 """Covered by tests/pool/test_checkpoint_destination.py."""
+OF_SCHEDD_CRON: frozenset[type[e.Event]] = frozenset({e.ScheddPublished})
+"""Covered by tests/schedd/test_schedd_cron.py."""
 OF_HTTPS: frozenset[type[e.Event]] = frozenset({e.RequestsRejected})
 """Covered by tests/https/test_rejections.py."""
 OF_MANAGERS: frozenset[type[e.Event]] = frozenset(
@@ -122,7 +124,7 @@ def test_the_unedited_history_is_sound_and_has_every_kind_of_queue_event(dialect
     log = sound(dialect)
     assert examine(enumerate(log, 1)).violations == []
     other_kinds = OF_POINTS | OF_BACKFILL | OF_DEFRAG | OF_GROUPS | OF_POLICY | OF_PEERS | OF_HTTPS | OF_MANAGERS
-    other_kinds |= OF_CHECKPOINTS
+    other_kinds |= OF_CHECKPOINTS | OF_SCHEDD_CRON
     missing = set(e.TOPICS.values()) - e.IMPORTED - other_kinds - {type(event) for event in log}
     assert missing <= {e.MatchVoided, e.PoolConfigured}
 

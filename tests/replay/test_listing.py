@@ -317,6 +317,7 @@ def test_every_kind_of_event_has_a_line() -> None:
         "complete",
         "rejected",
         "writer",
+        "published",
         "configured",
         "polled",
         "updated",
