@@ -178,7 +178,7 @@ class JobMeasured(ClusterEvent, frozen=True):
     disk: int  #: size of the scratch directory, in KiB
     user_cpu: int  #: user CPU time, in microseconds
     system_cpu: int  #: system CPU time, in microseconds
-    usage: Ad = field(default_factory=dict)  #: its use of devices: GPUsAverageUsage, GPUsMemoryUsage ...
+    usage: Ad = field(default_factory=dict)  #: its use of devices (GPUsAverageUsage), and exact sizes (ImageSize_RAW)
 
 
 @event("job.signalled")

@@ -32,6 +32,7 @@ from .job_transforms import (
     read_transform,
     record_evaluations,
 )
+from .rounding import rounding_rules, with_rounding
 from .submitted_job import DELETED_TEXT, SubmittedJob
 
 BODY_PREFIX: Final = "TransformBody_"
@@ -86,6 +87,7 @@ def _parse_transform(name: str, text: str) -> Transform | None:
 def _log_changes(
     draft: Draft[AccessPoint], cluster: Cluster, proc: int, applied: AppliedTransform, changes: Ad, before: Ad
 ) -> None:
+    changes = with_rounding(rounding_rules(draft.state), changes)
     draft.emit(
         JobsEdited(
             *draft.header("evict_transform"), cluster.id, ranges([proc]), changes,

@@ -24,6 +24,7 @@ from ..state.runtime_attributes import RUNTIME_ATTRIBUTES
 from ..state.state import AccessPoint
 from .crontab import LOWER_ATTRIBUTES
 from .factories import FACTORY_ATTRIBUTES, PAUSED
+from .rounding import rounding_rules, with_rounding
 from .submitted_job import attribute_text
 from .waiting_claims import withdraw_better_matches
 
@@ -141,6 +142,7 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
     if draft.state.factories and not command.dry:
         outcomes += _edit_factories(draft, command)
     edits: list[Edited] = []
+    rules = rounding_rules(draft.state)
     for cluster, procs in jobs:
         if job_commands.may_act_on(draft, command.user, cluster):
             edits += [(cluster, changes, group) for changes, group in _edits(command, cluster, procs)]
@@ -148,7 +150,7 @@ def edit_jobs(draft: Draft[AccessPoint], command: Edit) -> None:
             outcomes += job_commands.results_for(cluster, procs, "permission denied")
     if not (command.dry or (command.together and any(result.result != "done" for result in outcomes))):
         for cluster, changes, group in edits:
-            draft.emit(JobsEdited(*draft.header("user_edit"), cluster.id, ranges(group), changes))
+            draft.emit(JobsEdited(*draft.header("user_edit"), cluster.id, ranges(group), with_rounding(rules, changes)))
             withdraw_better_matches(draft, cluster.id, group)
             if not LOWER_ATTRIBUTES.isdisjoint(map(str.lower, changes)):
                 from .job_deferral import schedule_runs
@@ -171,7 +173,8 @@ def _edit_factories(draft: Draft[AccessPoint], command: Edit) -> list[ActionResu
         assert cluster.factory is not None
         first, last = cluster.factory.materialized, cluster.count - 1
         ((changes, _),) = _edits(command, cluster, [first])
-        draft.emit(JobsEdited(*draft.header("user_edit"), cluster.id, ((first, last),), changes))
+        rounded = with_rounding(rounding_rules(draft.state), changes)
+        draft.emit(JobsEdited(*draft.header("user_edit"), cluster.id, ((first, last),), rounded))
         paused_text = next((text for name, text in changes.items() if name.lower() == PAUSED.lower()), "")
         if paused_text:
             action = "release" if paused_text.strip() in ("0", "false", "undefined") else "hold"

@@ -54,6 +54,7 @@ from .evict_transforms import apply_evict_transforms
 from .job_deferral import schedule_runs
 from .job_edits import attributes_not_settable
 from .job_policy import exit_decision
+from .rounding import exact_sizes, rounded_sizes, rounding_rules, with_rounding
 
 # How a job continues after a run. Only this module returns a job to Idle after a run.
 #
@@ -148,7 +149,8 @@ def log_measurement(draft: Draft[AccessPoint], stimulus: ActivationMeasured) -> 
     draft.emit(
         JobMeasured(
             *draft.header("measured"), activation.cluster, activation.proc, stimulus.image, stimulus.resident,
-            stimulus.disk, stimulus.user_cpu, stimulus.system_cpu, stimulus.usage,
+            stimulus.disk, stimulus.user_cpu, stimulus.system_cpu,
+            stimulus.usage | exact_sizes(rounding_rules(draft.state), stimulus),
         )
     )  # fmt: skip
 
@@ -170,11 +172,12 @@ def log_chirp(draft: Draft[AccessPoint], stimulus: ActivationChirped) -> None:
             values[spellings.setdefault(name.lower(), name)] = kind, text
     skipped = {name: _chirp_refusal(name.lower() in forbidden, text) for name, (_, text) in values.items()}
     allowed = {name: text for name, (_, text) in values.items() if not skipped[name]}
-    edited = JobsEdited(*draft.header("chirp"), activation.cluster, ((proc, proc),), allowed)
+    changes = with_rounding(rounding_rules(draft.state), allowed)
+    edited = JobsEdited(*draft.header("chirp"), activation.cluster, ((proc, proc),), changes)
     draft.emit(
         replace(
             edited,
-            before={name: cluster.value(proc, name) for name in allowed},
+            before={name: cluster.value(proc, name) for name in changes},
             skipped=tuple(f"{name} = {values[name][1]}: {reason}" for name, reason in skipped.items() if reason),
             number=new_writes[-1][0],
             delayed=tuple(name for name in allowed if values[name][0] == "delayed"),
@@ -238,8 +241,10 @@ def end_run(draft: Draft[AccessPoint], stimulus: ActivationEnded) -> None:
     if stimulus.core and outcome == "exited":
         core = {"JobCoreDumped": "true", "JobCoreFileName": quoted(stimulus.core)}
         exited = replace(exited, changes={**exited.changes, **core})
-    if stimulus.usage:
-        exited = replace(exited, changes={**stimulus.usage, **exited.changes})
+    rules = rounding_rules(draft.state)
+    usage = with_rounding(rules, stimulus.usage) | rounded_sizes(rules, cluster, activation, stimulus)
+    if usage:
+        exited = replace(exited, changes={**usage, **exited.changes})
     draft.emit(exited)
     if exited.target == "Idle":
         schedule_runs(draft, cluster, [activation.proc])  # before the claim looks for its next job

@@ -24,6 +24,7 @@ from .crontab import LOWER_ATTRIBUTES
 from .factories import LIMIT_ATTRIBUTE, has_factory
 from .job_sets import in_job_set, job_set_attributes
 from .policy_kinds import attributes_read, group_alike
+from .rounding import Columns, Rules, round_submission, rounding_rules
 
 # The submitter of a submission: its user by default, else AccountingGroup (``accounting_group``,
 # ``accounting_group_user`` and ``nice_user`` in a submit description), both followed by the pool's UID_DOMAIN.
@@ -137,11 +138,12 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
         raise Refusal(f"cluster {number} was not reserved; the next number is {state.next_cluster}")
     if command.count < 1:
         raise Refusal("nothing to submit: the queue statement has no jobs")
-    columns = _check(command)
+    rules = rounding_rules(state)
+    command, columns = _rounded(rules, command, _check(command))
     admitted = admit_submission(draft, command, number, columns)
     if admitted is None:
         return
-    command, columns = admitted.command, admitted.columns
+    command, columns = _rounded(rules, admitted.command, admitted.columns, command.ad, columns)
     submitter = submitter_of(draft, command, columns)
     ad, packed, on_hold = _initially_held_jobs(command, columns)
     if has_factory(ad) and not state.dialect.factories_hold_jobs and not on_hold:
@@ -187,6 +189,16 @@ def submit(draft: Draft[AccessPoint], command: Submit) -> None:
     warning_answer = {"warning": f"{warning_heading(draft.state.dialect.name)}\n{warning}"} if warning else {}
     extra = {**({"factory": True} if factory else {}), **warning_answer}
     answer(draft, command, "submit", command.file, {"cluster": number, "count": command.count, **extra})
+
+
+def _rounded(
+    rules: Rules, command: Submit, columns: Columns, ad_before: Ad | None = None, columns_before: Columns | None = None
+) -> tuple[Submit, Columns]:
+    if not rules:
+        return command, columns
+    ad, rounded_columns = round_submission(rules, command.ad, columns, ad_before, columns_before)
+    packed = command.columns if rounded_columns is columns else pack(rounded_columns)
+    return replace(command, ad=ad, columns=packed), rounded_columns
 
 
 def _with_default_limit(ad: Ad, count: int) -> Ad:

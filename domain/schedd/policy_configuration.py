@@ -22,6 +22,7 @@ from ..state.pool_settings import (
     MACHINE_ATTRIBUTES,
     MAIL_SETTINGS,
     PERIODIC_SETTINGS,
+    ROUNDING,
     SCHEDD_NUMBERS,
     SET_TO_EMPTY,
     START_SETTINGS,
@@ -53,6 +54,7 @@ def schedd_policy(configuration: Configuration, warn: Warn) -> Ad:
         **_transforms(configuration, warn),
         **_requirements(configuration, warn),
         **_attribute_lists(configuration),
+        **_rounding_rules(configuration),
         **_start_conditions(configuration, warn),
         **_periodic_policies(configuration, warn),
         **_transfer_limits(configuration, warn),
@@ -168,6 +170,19 @@ def _attribute_lists(configuration: Configuration) -> Ad:
                 raise configuration.error(name, f"{name}: {number} is not a number of jobs; use 0 or more")
             settings[name] = str(number)
     return settings
+
+
+def _rounding_rules(configuration: Configuration) -> Ad:
+    rules: Ad = {}
+    for name in configuration.names():
+        attribute = re.sub(f"(?i)^(SCHEDD[.])?{ROUNDING}", "", name)
+        if attribute == name:
+            continue
+        setting = f"{ROUNDING}{attribute}"
+        rules[setting] = configuration.get(setting).strip() or SET_TO_EMPTY
+        if problem := invalid_value(setting, rules[setting]):
+            raise configuration.error(setting, problem)
+    return rules
 
 
 def _start_conditions(configuration: Configuration, warn: Warn) -> Ad:

@@ -90,6 +90,7 @@ TRANSFER_LIMITS: Final = tuple(_ROLES["transfer"])
 SCHEDD_NUMBERS: Final = tuple(
     name for name, setting in _ROLES["schedd"].items() if setting.kind in ("number", "part", "whole", "count")
 )
+ROUNDING: Final = "SCHEDD_ROUND_ATTR_"
 USE_JOBSETS: Final = "USE_JOBSETS"
 MACHINE_ATTRIBUTES: Final = "SYSTEM_JOB_MACHINE_ATTRS"
 MACHINE_ATTRIBUTE_RUNS: Final = f"{MACHINE_ATTRIBUTES}_HISTORY_LENGTH"
@@ -236,6 +237,7 @@ def _is_integer(minimum: int) -> Callable[[str], bool]:
     return lambda text: (value := _integer(text)) is not None and value >= minimum
 
 
+_ROUNDING_RULE = re.compile(r"(?a)[0-9]?|[0-9]{1,4}(?:\.[0-9]{1,9})?%")
 _DOMAIN = re.compile(r"[^\s@\"\\]+")
 _CHECKS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
     "domain": (lambda text: _DOMAIN.fullmatch(text) is not None, "give a domain, such as example.org"),
@@ -251,6 +253,10 @@ _CHECKS: Final[dict[str, tuple[Callable[[str], bool], str]]] = {
     "integer": (_is_integer(-(2**31)), "give a whole number"),
     "maximum": (_is_integer(-1), "give a whole number of at least -1"),
     "frequency": (_is_number(lambda value: 0 <= value < 1e9), "give a number of at least 0"),
+    "rounding": (
+        lambda text: _ROUNDING_RULE.fullmatch(text.strip()) is not None and float(text.strip(" %") or 0) <= 1000,
+        "give a number of digits from 0 to 9, or a percentage from 0% to 1000%",
+    ),
     "connection": (_is_integer(0), "give a whole number of seconds of at least 0"),
     "period": (
         lambda text: text in ("", "fast") or (_number(text) or 0) >= 1,

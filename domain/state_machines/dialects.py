@@ -125,6 +125,8 @@ MANUAL: Final = Dialect(
     setting_defaults={},
 )
 
+_ROUNDED_SIZES: Final = ("DiskUsage", "ExecutableSize", "ImageSize", "ProportionalSetSizeKb", "ResidentSetSize")
+
 HTCONDOR_25: Final = Dialect(
     name="htcondor-25",
     slot_rows=NUMBERED_HTCONDOR_25,
@@ -138,6 +140,8 @@ HTCONDOR_25: Final = Dialect(
         "MAX_JOBS_PER_SUBMISSION": "20000",
         "MAX_JOBS_RUNNING": "10000",
         "SUBMIT_PREVENT_MULTI_QUEUE": "true",
+        **{f"SCHEDD_ROUND_ATTR_{name}": "25%" for name in _ROUNDED_SIZES},
+        "SCHEDD_ROUND_ATTR_NumCkpts": "4",
     },
     **{field: not default for field, default in Dialect._field_defaults.items()},
 )

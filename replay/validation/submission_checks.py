@@ -12,6 +12,7 @@ from ...domain.classad import Context
 from ...domain.schedd.admission import changes_by_transform, submission_judge
 from ...domain.schedd.job_submission import MAX_RESERVED_NUMBERS
 from ...domain.schedd.queue_limits import exceeded_limit
+from ...domain.schedd.rounding import EXACT, round_submission, rounding_rules
 from ...domain.schedd.submit_policy import Columns, decide, merge_results, submit_policy
 from ...domain.startd.machines import host_ad
 from ...domain.state.job_ad import HOLD_ATTRIBUTES, unquoted
@@ -105,7 +106,11 @@ def judge_submission(pool: JudgedPool, event: e.ClusterSubmitted) -> None:
         return
     if decided_transforms.warnings != event.warnings:
         pool.report(name, "policy", f"its warnings are {event.warnings}, but should be {decided_transforms.warnings}")
+    columns_after: Columns
     ad_after, columns_after = merge_results(kinds, ad, columns_before, event.count)
+    if any(attribute.endswith(EXACT) for attribute in (*event.ad, *columns)):  # no older version rounded numbers
+        rules = rounding_rules(pool.state)
+        ad_after, columns_after = round_submission(rules, ad_after, columns_after, ad, columns_before)
     for attribute in dict.fromkeys(change for kind in kinds for change in kind.result.changes):
         if attribute.lower() in _NOT_COMPARED:
             continue

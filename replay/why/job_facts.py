@@ -26,7 +26,9 @@ _EVICTIONS: Final = frozenset({"evicted", "requeued", "over_there", "run_over", 
 _WHY: Final = ("why", "died", "log", "said")  #: the facts with the cause of an eviction, the most important first
 _LONGEST: Final = 92  #: the maximum number of characters of all causes together
 _LISTED: Final = 3  #: the maximum number of evictions to list one by one
-_BY_USER: Final = re.compile(r"(?:via (?P<tool>condor_\w+|poolbook [a-z -]+)|(?P<reason>.*)) \(by user (?P<by>[^\s()]+)\)\.?", re.DOTALL)
+_BY_USER: Final = re.compile(
+    r"(?:via (?P<tool>condor_\w+|poolbook [a-z -]+)|(?P<reason>.*)) \(by user (?P<by>[^\s()]+)\)\.?", re.DOTALL
+)
 """The reason that HTCondor records for a hold, release or removal by a user."""
 
 

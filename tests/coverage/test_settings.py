@@ -123,7 +123,7 @@ def test_every_default_is_known_and_most_unsupported_settings_have_a_subject() -
 @together(
     ("text", "message"),
     [
-        ("SCHEDD_ROUND_ATTR_ImageSize = 5%", "has no effect: Poolbook does not implement this"),
+        ("SCHEDD_QUERY_WORKERS = 5%", "has no effect: Poolbook does not implement this"),
         (
             "DAEMON_LIST = MASTER, TRANSFERER\nHA_LOCK_URL = a",
             "DAEMON_LIST, HA_LOCK_URL have no effect: Poolbook does not",
@@ -214,11 +214,11 @@ def test_run_rejects_a_setting_that_it_does_not_enforce(
 def test_run_with_ignore_unenforced_warns_about_each_setting_once(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (folder / "pool.conf").write_text("START_VANILLA_UNIVERSE = 1\nSCHEDD_ROUND_ATTR_ImageSize = 5\n")
+    (folder / "pool.conf").write_text("START_VANILLA_UNIVERSE = 1\nSCHEDD_QUERY_WORKERS = 5\n")
     (folder / "job.sub").write_text("executable = /bin/true\nqueue\n")
     assert main(["run", "job.sub", "-config", "pool.conf", "-ignore-unenforced"]) == 0
     output = "".join(capsys.readouterr())
-    assert output.count("START_VANILLA_UNIVERSE") == output.count("SCHEDD_ROUND_ATTR_ImageSize") == 1
+    assert output.count("START_VANILLA_UNIVERSE") == output.count("SCHEDD_QUERY_WORKERS") == 1
 
 
 def test_pool_open_rejects_a_setting_that_it_does_not_enforce() -> None:
