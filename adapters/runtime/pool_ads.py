@@ -79,6 +79,9 @@ def daemon_ad(kind: str, name: str, machine: str, pool: PoolInstant) -> ClassAd:
     return ad
 
 
+_OF_ALL_DAEMONS = frozenset({"Machine", "CondorVersion", "CondorPlatform", "MyCurrentTime", "DaemonStartTime"})
+
+
 def _jobs(counts: Iterable[Count], statuses: tuple[int, ...], universe: str = "") -> int:
     return sum(count.jobs for count in counts if count.status in statuses and count.universe == universe)
 
@@ -406,17 +409,19 @@ class _Gathered:
 
     def with_attributes(self, ad: ClassAd) -> ClassAd:
         """Add an administrator's attributes (SCHEDD_ATTRS, SCHEDD_CRON, ...) to an ad of a daemon of this log. As in
-        HTCondor, only what programs printed replaces the schedd's own attributes."""
+        HTCondor, they replace the schedd's own attributes, but not those of other daemons, or of all daemons."""
         from ...domain.state.caches import ad_from_attributes
         from ...domain.state.pool_settings import DAEMON_ATTRIBUTES
 
         daemon, *roles = _DAEMONS.get(text(ad, "MyType") or "", ("",))
         name = text(ad, "ScheddName") or text(ad, "Machine")
         if daemon and all(f"{role}/{name}" not in self.elsewhere for role in roles):
-            printed = self.printed_for_schedd if daemon == "SCHEDD" else {}
-            attributes = DAEMON_ATTRIBUTES[daemon].in_settings(self.views.pool().settings) | printed
+            attributes = DAEMON_ATTRIBUTES[daemon].in_settings(self.views.pool().settings)
+            if daemon == "SCHEDD":
+                attributes |= self.printed_for_schedd
+            is_schedd = text(ad, "MyType") == "Scheduler"
             for attribute, expression in ad_from_attributes(attributes).items():
-                if attribute not in ad or (attribute in printed and text(ad, "MyType") == "Scheduler"):
+                if attribute not in ad or (is_schedd and attribute not in _OF_ALL_DAEMONS):
                     ad[attribute] = expression
         return ad
 

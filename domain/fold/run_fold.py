@@ -44,7 +44,7 @@ def _fold_job_activated(state: AccessPoint, event: e.JobActivated) -> None:
 
 
 def _delay_next_start(state: AccessPoint, cluster: Cluster, event: e.JobActivated) -> None:
-    """Record when the next job may start: after the job's NextJobStartDelay, and after JOB_START_DELAY if the next job
+    """Record when the next job may start: after the job's NextJobStartDelay, and after JOB_START_DELAY if this job
     ends a burst of JOB_START_COUNT jobs (Scheduler::jobThrottle)."""
     delay = _job_seconds(cluster, event, NEXT_START_DELAY)
     delays = {NEXT_START_DELAY: min(delay, schedd_seconds(state.settings, "MAX_NEXT_JOB_START_DELAY") or delay)}

@@ -53,12 +53,11 @@ def schedd_ad(state: AccessPoint, host: Ad) -> ClassAd:
         of_universe = [cluster for cluster in clusters if cluster.universe == universe]
         ad[f"Total{name}JobsIdle"] = Literal(_count_jobs(of_universe, "Idle"))
         ad[running_attribute(universe)] = Literal(_count_jobs(of_universe, *RUNS))
-    for name, expression in ad_from_attributes(DAEMON_ATTRIBUTES["SCHEDD"].in_settings(state.settings)).items():
-        ad.setdefault(name, expression)
     hardware = {name: host[source] for name, source in _MACHINE_ATTRIBUTES.items() if source in host}
     for name, expression in ad_from_attributes(hardware).items():
         ad[name] = expression
-    for name, expression in ad_from_attributes(state.cron_attributes).items():
+    added = DAEMON_ATTRIBUTES["SCHEDD"].in_settings(state.settings) | state.cron_attributes
+    for name, expression in ad_from_attributes(added).items():
         ad[name] = expression
     return ad
 

@@ -169,7 +169,7 @@ class AccessPoint(Queue):
     """The slots with a pending preempting claim, each with the job that the claim is for."""
     next_start: int = 0  #: when the next job may start on a slot, in microseconds
     start_limit: str = ""  #: what delays it until then: NextJobStartDelay of the last job, or JOB_START_DELAY
-    burst: int = 1  #: the number of jobs in the present burst of JOB_START_COUNT, with the next job to start
+    burst: int = 0  #: the number of jobs that have started in the present burst of JOB_START_COUNT
     cron_attributes: dict[str, str] = field(default_factory=dict)  #: what the programs of SCHEDD_CRON printed last
     kept_claims: dict[str, tuple[int, int]] = field(default_factory=dict)
     """The slots whose claims are kept for a new job after the last one (keep_claim_idle), each with the end of this

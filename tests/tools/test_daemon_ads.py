@@ -164,16 +164,18 @@ def test_every_kind_of_ad_exists(view: str, url: str, capsys: pytest.CaptureFixt
 
 
 ATTRIBUTES = """
-SCHEDD_ATTRS = Site, TotalIdleJobs Unset
+SCHEDD_ATTRS = Site, TotalIdleJobs Unset MyCurrentTime
+MyCurrentTime = 7
 SCHEDD_EXPRS = Sum
 MASTER_ATTRS = Site
 NEGOTIATOR.NEGOTIATOR_ATTRS = Sum, Shade
-COLLECTOR_ATTRS = Owner
+COLLECTOR_ATTRS = Owner, IdleJobs
 Site = "Madison"
 Sum = TotalJobAds + 1
 NEGOTIATOR.Shade = "red"
 Owner = (1
 TotalIdleJobs = 7
+IdleJobs = 7
 """
 
 
@@ -186,10 +188,10 @@ def test_administrators_add_attributes_to_ads(tmp_path: Path, capsys: pytest.Cap
         live.advance(10)
     capsys.readouterr()
     shown = {
-        ("schedd", "Site"): "Madison", ("schedd", "TotalIdleJobs"): "1", ("schedd", "Sum"): "4",
+        ("schedd", "Site"): "Madison", ("schedd", "TotalIdleJobs"): "7", ("schedd", "Sum"): "4",
         ("submitters", "Site"): "Madison", ("submitters", "Unset"): "undefined", ("master", "Site"): "Madison",
         ("negotiator", "Sum"): "undefined", ("negotiator", "Shade"): "red",
-        ("collector", "Owner"): "undefined", ("startd", "Site"): "undefined",
+        ("collector", "Owner"): "undefined", ("collector", "IdleJobs"): "1", ("startd", "Site"): "undefined",
     }  # fmt: skip
     for (view, name), value in shown.items():
         assert main(["status", f"-{view}", "-log", path, "-af", name]) == 0
