@@ -115,7 +115,7 @@ class JobActivated(ClusterEvent, frozen=True):
     provides: Ad = field(
         default_factory=dict
     )  #: the slot's Cpus, Memory, Disk, (Assigned)GPUs, SlotWeight, recorded attributes (empty: older log, or no slot)
-    expanded: Ad = field(default_factory=dict)  #: the values of $$() in the job's ad
+    expanded: Ad = field(default_factory=dict)  #: the values of $$() in the job's ad, and of NEGOTIATOR_MATCH_EXPRS
     deferred: int = 0  #: when its process should start, in microseconds, if deferred (0: immediately)
     evidence: int = 0  #: position of the `EvaluationRecorded` of START_LOCAL_UNIVERSE or a similar setting (0: none)
     ad: Ad = field(default_factory=dict)  #: the job's ad before activation (empty: it is in the log with the queue)

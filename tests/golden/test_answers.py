@@ -50,6 +50,7 @@ NEWER_KINDS: set[type[e.Event]] = {
     e.RequestsRejected,
     e.ClaimJobEdited,
     e.CheckpointsDeleted,
+    e.ScheddPublished,
     *(kind for kind in e.TOPICS.values() if kind.__module__.endswith((".events.peers", ".events.had"))),
 }
 """Kinds of event that the logs of the newest release lack: those of the next release will have them."""
