@@ -102,8 +102,12 @@ def test_a_pool_may_round_nothing() -> None:
 
 
 def test_the_configuration_has_the_rules() -> None:
-    text = "SCHEDD_ROUND_ATTR_Size = 2\nSCHEDD.schedd_round_attr_Share = 12.5%\nSCHEDD_ROUND_ATTR_DiskUsage =\n"
+    text = (  # with HTCondor's default for ImageSize, which the dialect manual does not have
+        "SCHEDD_ROUND_ATTR_Size = 2\nSCHEDD.schedd_round_attr_Share = 12.5%\nSCHEDD_ROUND_ATTR_DiskUsage =\n"
+        "SCHEDD_ROUND_ATTR_ImageSize = 25%\n"
+    )
     assert schedd_policy(read(text, subsystem="SCHEDD"), lambda _: None) == {
+        "SCHEDD_ROUND_ATTR_ImageSize": "25%",
         "SCHEDD_ROUND_ATTR_Size": "2",
         "SCHEDD_ROUND_ATTR_Share": "12.5%",
         "SCHEDD_ROUND_ATTR_DiskUsage": SET_TO_EMPTY,
