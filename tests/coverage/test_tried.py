@@ -7,10 +7,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from ..front.transcript import Step
+from ..front.transcript import Step, equal
 from ..together import together
 from .page import features, tried_page
-from .tried import PAGES, Group, Section, equal, groups, rows, steps_to_type, type_group, updated
+from .tried import PAGES, Group, Section, groups, rows, steps_to_type, type_group, updated
 
 GROUPS = [
     (name, group)
@@ -73,6 +73,9 @@ def test_the_commands_of_a_group_print_what_the_page_shows(page: str, group: Gro
     [
         ("poolbook q", "1.0 runs\n", "2.0 runs\n", True),
         ("poolbook q", "1.0 runs\n", "1.0 waits\n", False),
+        ("sleep 1; poolbook q -af JobStatus", "4\n", "2\n", False),
+        ("sleep 1; poolbook history -af ProcId ExitCode | sort", "1 0\n", "1 1\n", False),
+        ("poolbook q -af JobStatus QDate", "4 1799999999\n", "4 1800000000\n", True),
         ("poolbook play a | tail -1", "transitions: 6\n", "transitions: 6\n", True),
         ("poolbook play a | tail -1", "transitions: 6\n", "transitions: 7\n", False),
         ("poolbook play a", "...\ntransitions: 6\n", "0:10 slot1\ntransitions: 6\n", True),

@@ -12,7 +12,7 @@ import pytest
 from ..pool.real import Folder
 from ..together import together
 from .installed import ROOT, environment, install, wheel
-from .transcript import Step, equal_output, output_for_pages, steps, type_steps, updated_page
+from .transcript import Step, equal, equal_output, output_for_pages, steps, type_steps, updated_page
 
 TUTORIAL = (ROOT / "docs" / "tutorial.md").read_text()
 README = (ROOT / "README.md").read_text()
@@ -34,7 +34,7 @@ def home(tmp_path: Path) -> Iterator[Path]:
 def test_the_tutorials_commands_print_what_it_shows(commands: Path, home: Path) -> None:
     page_steps = steps(TUTORIAL)
     for step, output in zip(page_steps, type_steps(page_steps, home, environment(commands, home)), strict=True):
-        assert equal_output(step.came, output), (
+        assert equal(step, output), (
             f"$ {step.typed[0]}\n{output}\nIf this is intended, run python docs/generate.py tutorial"
         )
 
@@ -64,7 +64,7 @@ def test_the_readmes_program_needs_no_file_of_the_repository(commands: Path, hom
 
 
 @together(
-    ("shown", "output", "equal"),
+    ("shown", "output", "result"),
     [
         ("1.0 ran 2.5 s\n", "17.3 ran   0 s\n", True),
         ("a\n...\nd\n", "a\nb\nc\nd\n", True),
@@ -76,8 +76,8 @@ def test_the_readmes_program_needs_no_file_of_the_repository(commands: Path, hom
         ("a...\n", "ab\n", False),
     ],
 )
-def test_outputs_are_compared_except_for_numbers(shown: str, output: str, equal: bool) -> None:
-    assert equal_output(shown, output) is equal
+def test_outputs_are_compared_except_for_numbers(shown: str, output: str, result: bool) -> None:
+    assert equal_output(shown, output) is result
 
 
 def test_a_page_is_read_step_by_step_and_wrong_output_is_replaced() -> None:

@@ -85,9 +85,13 @@ class Folder:
             time.sleep(0.02)
 
     def kill_everything(self) -> None:
-        """Kill every process in this directory."""
+        """Kill every process in this directory, also the ones that they start meanwhile; return when none is left."""
         self._session.close()
-        marker = str(self.path).encode()
+        self.wait_for(lambda: not self._kill_processes())
+
+    def _kill_processes(self) -> int:
+        """Kill the processes in this directory; return their number."""
+        marker, killed = str(self.path).encode(), 0
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit() and int(entry.name) != os.getpid():
                 try:
@@ -95,5 +99,7 @@ class Folder:
                 except OSError:
                     continue
                 if marker in marks:
+                    killed += 1
                     with suppress(ProcessLookupError):
                         os.kill(int(entry.name), signal.SIGKILL)
+        return killed
