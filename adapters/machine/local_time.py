@@ -8,7 +8,6 @@ from calendar import timegm
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from ...domain.classad.time_zones import zone_of
 from ...domain.units import DAY
 
 _LOCALTIME: Final = "/etc/localtime"
@@ -50,6 +49,8 @@ def _seconds_as_utc(local: datetime) -> int:
 
 def local_zone() -> str:
     """Return the name of this machine's zone, for ``zone_of``."""
+    from ...domain.classad.time_zones import zone_of
+
     for name in (os.environ.get("TZ", "").removeprefix(":"), os.path.realpath(_LOCALTIME).partition("zoneinfo/")[2]):
         try:
             if name:
