@@ -22,15 +22,15 @@ from ...domain.events import Event
 from ...domain.ports.log import LogClosed
 from .client import Client
 from .embedded_pool import Pool
-from .log_base import JobId
+from .log_base import GrowingLog, JobId, LogReader
 from .pool_commands import PoolCommands
-from .python_values import pauses
 from .read_only_log import Log
 
 P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T", Pool, Log, Client)
+G = TypeVar("G", Log, Client)
 A = TypeVar("A", bound="_InThread[Any]")
 
 _AT_ONCE = 500  #: events to fetch from the thread at a time
@@ -49,9 +49,26 @@ def _coroutine(method: Callable[Concatenate[S, P], R]) -> Callable[Concatenate[A
 def _iterator(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concatenate[Any, P], AsyncIterator[R]]:
     @wraps(method)
     async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
-        items = await self._call(method, *args, **kwargs)
+        own: Callable[..., Iterator[R]] = getattr(type(self._thing), method.__name__)
+        items = await self._call(own, *args, **kwargs)
         while part := await self._call(lambda _: list(islice(items, _AT_ONCE))):
             for item in part:
+                yield item
+
+    return call
+
+
+def _stream(method: Callable[Concatenate[S, P], Iterator[R]]) -> Callable[Concatenate[Any, P], AsyncIterator[R]]:
+    """Return the method as an asynchronous iterator that waits in a separate thread, so that other calls can run."""
+
+    @wraps(method)
+    async def call(self: _InThread[Any], /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[R]:
+        def start(closed: Signal) -> Iterator[R]:
+            own: Callable[..., Iterator[R]] = getattr(self._thing, method.__name__)
+            return own(*args, **{**kwargs, "stop": kwargs.get("stop") or closed})
+
+        async with aclosing(self._stream(start)) as items:
+            async for item in items:
                 yield item
 
     return call
@@ -113,6 +130,11 @@ class _InThread(Generic[T]):
             raise LogClosed(f"it was closed: `{type(self).__name__}.open` opens its log again")
         return await asyncio.wrap_future(self._thread.submit(method, self._thing, *args, **kwargs))
 
+    jobs = _coroutine(LogReader.jobs)
+    slots = _coroutine(LogReader.slots)
+    history = _coroutine(LogReader.history)
+    events = _iterator(LogReader.events)
+
     async def id(self) -> str:
         """Return the log's id."""
         return await self._call(lambda thing: thing.id)
@@ -160,9 +182,20 @@ class _InThread(Generic[T]):
         await self.close()
 
 
+class _AsyncGrowingLog(_InThread[G]):
+    """The methods that `Log` and `Client` have in common."""
+
+    async def position(self) -> int:
+        """Return the position of the last event."""
+        return await self._call(lambda log: log.position)
+
+    follow = _stream(GrowingLog.follow)
+
+
 class _AsyncCommands(_InThread[T]):
     """The methods that `Pool` and `Client` have in common."""
 
+    submit = _coroutine(PoolCommands.submit)
     hold = _coroutine(PoolCommands.hold)
     release = _coroutine(PoolCommands.release)
     remove = _coroutine(PoolCommands.remove)
@@ -202,8 +235,6 @@ class AsyncPool(_AsyncCommands[Pool]):
 
     open = _Opens(Pool.open)
 
-    submit = _coroutine(Pool.submit)
-
     advance = _coroutine(Pool.advance)
     run = _coroutine(Pool.run)
     negotiate = _coroutine(Pool.negotiate)
@@ -212,11 +243,7 @@ class AsyncPool(_AsyncCommands[Pool]):
         """Return the pool's time, in seconds since the epoch."""
         return await self._call(lambda pool: pool.now)
 
-    jobs = _coroutine(Pool.jobs)
-    slots = _coroutine(Pool.slots)
-    history = _coroutine(Pool.history)
     usage = _coroutine(Pool.usage)
-    events = _iterator(Pool.events)
     why = _coroutine(Pool.why)
     judge = _coroutine(Pool.judge)
 
@@ -239,7 +266,7 @@ class AsyncPool(_AsyncCommands[Pool]):
     submitters = _coroutine(Pool.submitters)
 
 
-class AsyncLog(_InThread[Log]):
+class AsyncLog(_AsyncGrowingLog[Log]):
     """A `Log` for asyncio.
 
     >>> async def print_exits():
@@ -255,45 +282,16 @@ class AsyncLog(_InThread[Log]):
         """Return True if the log was imported from an HTCondor pool's records; False: Poolbook wrote it."""
         return await self._call(lambda log: log.imported)
 
-    async def position(self) -> int:
-        """Return the position of the last event."""
-        return await self._call(lambda log: log.position)
-
-    jobs = _coroutine(Log.jobs)
-    slots = _coroutine(Log.slots)
-    history = _coroutine(Log.history)
     diff = _coroutine(Log.diff)
     submitters = _coroutine(Log.submitters)
     usage = _coroutine(Log.usage)
-    events = _iterator(Log.events)
     why = _coroutine(Log.why)
     verify = _coroutine(Log.verify)
     audit = _coroutine(Log.audit)
     map_segments = _coroutine(Log.map_segments)
 
-    async def follow(
-        self,
-        after: int | None = None,
-        *,
-        interval: float = 0.2,
-        timeout: float | None = None,
-        stop: Signal | None = None,
-    ) -> AsyncIterator[tuple[int, Event]]:
-        """Yield the events after a position, and then each new one, like `Log.follow`, starting with the first step of
-        the iteration. Other calls can run between two polls."""
-        waits = pauses(interval, timeout)
-        reached = await self.position() if after is None else after
-        for pause in waits:
-            await asyncio.sleep(pause)
-            over = stop is not None and stop.is_set()
-            async for position, event in self.events(reached):
-                reached = position
-                yield position, event
-            if over:
-                return
 
-
-class AsyncClient(_AsyncCommands[Client]):
+class AsyncClient(_AsyncCommands[Client], _AsyncGrowingLog[Client]):
     """A `Client` for asyncio.
 
     >>> async def run_job():
@@ -307,37 +305,11 @@ class AsyncClient(_AsyncCommands[Client]):
     def __init__(self, url: str | os.PathLike[str], *, token: str = "", ca: str | os.PathLike[str] = "") -> None:
         super().__init__(Client(url, token=token, ca=ca), ThreadPoolExecutor(1, "poolbook"))
 
-    async def position(self) -> int:
-        """Return the position of the last event."""
-        return await self._call(lambda client: client.position)
-
-    submit = _coroutine(Client.submit)
     negotiate = _coroutine(Client.negotiate)
 
-    jobs = _coroutine(Client.jobs)
-    slots = _coroutine(Client.slots)
-    history = _coroutine(Client.history)
     usage = _coroutine(Client.usage)
-    events = _iterator(Client.events)
     why = _coroutine(Client.why)
     output = _coroutine(Client.output)
-
-    async def follow(
-        self,
-        after: int | None = None,
-        *,
-        interval: float = 0.2,
-        timeout: float | None = None,
-        stop: Signal | None = None,
-    ) -> AsyncIterator[tuple[int, Event]]:
-        """Yield the events after a position, and then each new one, like `Client.follow`."""
-
-        def start(closed: Signal) -> Iterator[tuple[int, Event]]:
-            return self._thing.follow(after, interval=interval, timeout=timeout, stop=stop or closed)
-
-        async with aclosing(self._stream(start)) as events:
-            async for entry in events:
-                yield entry
 
     async def wait(
         self, *jobs: JobId, constraint: str = "", timeout: float | None = None, stop: Signal | None = None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from threading import Event as Signal
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -22,16 +21,16 @@ from ..runtime.requests import SubmitTerms, new_id
 from ..stores.location import safe_url
 from .job_changes import left_queue
 from .local_pool import LocalPool
-from .log_base import CallLock, JobId
+from .log_base import CallLock, GrowingLog, JobId
 from .pool_commands import PoolCommands, job_number, selection
 from .python_values import seconds_of
-from .submissions import Submission, check_arguments, submission_request
+from .submissions import Submission, submission_request
 
 if TYPE_CHECKING:
     from .http_pool import HttpPool
 
 
-class Client(PoolCommands):
+class Client(PoolCommands, GrowingLog):
     """A client of a pool that another process runs. It has the methods of `Pool`, with the same results and errors.
 
     >>> with Client("pool.db") as client:
@@ -75,12 +74,6 @@ class Client(PoolCommands):
     def _calls(self) -> CallLock:
         return self._pool._calls
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def close(self) -> None:
         """Close the connection; later calls fail."""
         self._pool.close()
@@ -123,32 +116,13 @@ class Client(PoolCommands):
         """Return the position of the last event."""
         return self._pool.position
 
-    def submit(
-        self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
-    ) -> int:
-        """Submit jobs and return their cluster's number.
-
-        >>> client.submit({"executable": "/bin/work", "arguments": "$(Process)"}, count=3)
-        3
-
-        :param description: the text of a submit description, with its queue statement; or a mapping of its commands,
-            queued `count` times
-        :param folder: the directory to which its relative paths refer
-        :raises SubmitError: the description is invalid; the error names the line
-        :raises ValueError: `count` is not a whole number, or is given with a text
-        :raises Refusal: the pool does not accept it
-        :warns SubmitWarning: a command has no effect, or not the likely intended one
-        """
-        check_arguments(description, count)
-        submission = Submission(description, count, user or self._pool.user, Path(folder))
+    def _submit(self, submission: Submission) -> dict[str, Any]:
+        submission.user = submission.user or self._pool.user
         terms = SubmitTerms(**self._pool.ask({"kind": "ReserveCluster"}))
         request, texts = submission_request(submission, terms, new_id(), int(time.time()))
         for text in texts:
-            warnings.warn(text, SubmitWarning, stacklevel=2)
-        answer = self._ask(request)
-        if answer.get("warning"):
-            warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
-        return int(answer["cluster"])
+            warnings.warn(text, SubmitWarning, stacklevel=3)
+        return dict(self._ask(request))
 
     def negotiate(self, *, negotiator: str = "") -> None:
         """Start a negotiation cycle as soon as NEGOTIATOR_CYCLE_DELAY allows.
@@ -158,36 +132,12 @@ class Client(PoolCommands):
         self._pool.ask({"kind": "Reschedule", "name": negotiator})
 
     def jobs(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the jobs in the queue, as plain values, without undefined attributes.
-
-        >>> [job["ProcId"] for job in client.jobs("JobStatus == 5")]
-        []
-
-        :param at: as of this instant, in seconds since the epoch; None: now
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises LogBeginsLater: the log begins after this instant
-        """
         return self._pool.jobs(constraint, at=at)
 
     def slots(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the slots, as in `poolbook status -long`.
-
-        :param at: as of this instant, in seconds since the epoch; None: now
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises LogBeginsLater: the log begins after this instant
-        """
         return self._pool.slots(constraint, at=at)
 
     def history(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the jobs that have left the queue, the latest first.
-
-        >>> [(job["ProcId"], job["ExitCode"]) for job in client.history("ExitCode == 0")]
-        [(1, 0), (0, 0)]
-
-        :param at: as of this instant, in seconds since the epoch; None: now
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises LogBeginsLater: the log begins after this instant
-        """
         return self._pool.history(constraint, at=at)
 
     def submitters(self, *, negotiator: str = "", at: float | None = None) -> list[Standing]:
@@ -233,37 +183,10 @@ class Client(PoolCommands):
         return self._pool.output(job_number(job), stream).decode(errors="replace")
 
     def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
-        """Yield the events of the log after a position, each with its position; `poolbook.events` has their classes.
-
-        :param stream: only this stream, named as in `poolbook log`: a cluster (12), a slot (slot1@host),
-            machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
-        :raises ValueError: unknown kind of stream, or a single job, which has no stream (its cluster has)
-        """
         return self._pool.events(after, stream)
 
-    def follow(
-        self,
-        after: int | None = None,
-        *,
-        interval: float = 0.2,
-        timeout: float | None = None,
-        stop: Signal | None = None,
-    ) -> Iterator[tuple[int, Event]]:
-        """Yield the events after a position, each with its position, and then each new one.
-
-        >>> for position, event in client.follow(after=0, timeout=0):
-        ...     if isinstance(event, events.JobExited):
-        ...         print(f"{event.cluster}.{event.proc} ended with code {event.code}")
-        1.0 ended with code 0
-        1.1 ended with code 0
-
-        :param after: None: only events that are appended from this call on
-        :param interval: the largest delay of an event, in seconds
-        :param timeout: end after this many seconds (None: never)
-        :param stop: end when another thread sets this
-        :raises ValueError: `interval` or `timeout` is not a valid length of time
-        """
-        return self._pool.follow(after, interval=interval, timeout=timeout, stop=stop)
+    def _new_events(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
+        return self._pool._new_events(reached, times)
 
     def wait(
         self, *jobs: JobId, constraint: str = "", timeout: float | None = None, stop: Signal | None = None

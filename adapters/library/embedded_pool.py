@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ...domain.classad import Context
@@ -26,7 +24,6 @@ from ...domain.ports.world import Launch
 from ...domain.startd.public_ad import PublishedSlots
 from ...domain.state.caches import Caches, ad_from_attributes
 from ...domain.state_machines import DEFAULT_DIALECT
-from ...domain.submit import SubmitWarning
 from ...domain.units import SECOND
 from ...replay.virtual_world import EPOCH, Behave, Behaviour, VirtualWorld, sleep_behaviour
 from ..machine.host import user_name
@@ -38,7 +35,7 @@ from ..stores.log_paths import MemoryLock, WriterLock
 from .log_base import CallLock, LogQueries, serialized
 from .pool_administration import Config, Configured, Submitters
 from .python_values import instant_of, plain_ads, seconds_of
-from .submissions import Submission, check_arguments, submit_together
+from .submissions import Submission, submit_together
 
 if TYPE_CHECKING:
     from ...replay.validation import Violation
@@ -175,24 +172,7 @@ class Pool(Submitters, LogQueries):
                 self._closed = True
                 self._close()
 
-    def submit(
-        self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
-    ) -> int:
-        """Submit jobs and return their cluster's number.
-
-        >>> pool.submit({"executable": "/bin/work", "arguments": "$(Process)"}, count=3)
-        2
-
-        :param description: the text of a submit description, with its queue statement; or a mapping of its commands,
-            queued `count` times
-        :param folder: the directory to which its relative paths refer
-        :raises SubmitError: the description is invalid; the error names the line
-        :raises ValueError: `count` is not a whole number, or is given with a text
-        :raises Refusal: the pool does not accept it
-        :warns SubmitWarning: a command has no effect, or not the likely intended one
-        """
-        check_arguments(description, count)
-        submission = Submission(description, count, user or self._user, Path(folder))
+    def _submit(self, submission: Submission) -> dict[str, Any]:
         self._submissions.append(submission)
         try:
             with self._calls:
@@ -201,10 +181,7 @@ class Pool(Submitters, LogQueries):
             self._submissions.remove(submission)
         if result.refusal:
             raise Refusal(result.refusal)
-        answer = result.value
-        if answer.get("warning"):
-            warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
-        return int(answer["cluster"])
+        return dict(result.value)
 
     @property
     def now(self) -> float:
@@ -258,38 +235,17 @@ class Pool(Submitters, LogQueries):
         return self._engine
 
     def jobs(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the jobs in the queue, as plain values, without undefined attributes.
-
-        >>> [job["ProcId"] for job in pool.jobs("JobStatus == 1")]
-        [4, 5]
-
-        :param at: as of this instant, in seconds since the epoch; None: now
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises LogBeginsLater: the log begins after this instant
-        """
         state, now = self._state_at(at)
         ads = (cluster.attributes(proc) for cluster in state.clusters.values() for proc in cluster.procs())
         return plain_ads(map(ad_from_attributes, ads), constraint, now)
 
     def slots(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the slots, as in `poolbook status -long`.
-
-        :param at: as of this instant, in seconds since the epoch; None: now
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises LogBeginsLater: the log begins after this instant
-        """
         state, now = self._state_at(at)
         context = Context(now=now // SECOND, timezone=self._engine.zone, user_maps=state.user_maps)
         published = PublishedSlots(state, Caches(), now, context)
         return plain_ads(map(published.ad, state.slots.values()), constraint, now)
 
     def history(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the jobs that have left the queue, the latest first.
-
-        :param at: as of this instant, in seconds since the epoch; None: now
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises LogBeginsLater: the log begins after this instant
-        """
         from ...projections.views import Views
         from ..runtime.queries import Queries
         from ..runtime.views import catch_up, open_tables

@@ -26,8 +26,8 @@ from ..runtime.pool_client import PATIENCE
 from ..runtime.queries import LogBeginsLater
 from ..runtime.requests import Request
 from ..stores.codec import CODEC
-from .log_base import CallLock, JobId, job_name, stream_name
-from .python_values import instant_of, pauses, polls, values
+from .log_base import CallLock, GrowingLog, JobId, job_name, stream_name
+from .python_values import instant_of, values
 
 if TYPE_CHECKING:
     import httpx
@@ -43,7 +43,7 @@ _ERRORS: Final[Mapping[str, type[PoolbookError]]] = {
 """The error for the reason in an answer."""
 
 
-class HttpPool:
+class HttpPool(GrowingLog):
     """The requests of a client over HTTP. `Client` describes the methods."""
 
     def __init__(self, url: str, token: str, ca: str) -> None:
@@ -174,17 +174,6 @@ class HttpPool:
                     return
 
         return until_end()
-
-    def follow(
-        self,
-        after: int | None = None,
-        *,
-        interval: float = 0.2,
-        timeout: float | None = None,
-        stop: Signal | None = None,
-    ) -> Iterator[tuple[int, Event]]:
-        times = polls(pauses(interval, timeout), stop)
-        return self._new_events(self.position if after is None else after, times)
 
     def _new_events(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
         next(times)

@@ -14,11 +14,13 @@ from contextlib import contextmanager
 from datetime import UTC
 from functools import wraps
 from itertools import islice
+from threading import Event as Signal
 from threading import RLock
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from ...domain.events import Event
 from ...domain.ports.log import EventStore, LogClosed
+from .python_values import instant_of, pauses, polls
 
 if TYPE_CHECKING:
     from ..runtime.snapshot import PastSnapshots
@@ -135,8 +137,108 @@ def job_name(thing: JobId) -> str:
 JobId = str | int | tuple[int, int]  #: a job ("12.3" or (12, 3)), a whole cluster ("12" or 12), or a user's name
 
 
-class LogQueries(ABC):
-    """Queries about a log of events."""
+class LogReader(ABC):
+    """The queries that `Pool`, `Log` and `Client` have in common."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the log or connection; later calls fail."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @abstractmethod
+    def jobs(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
+        """Return the ads of the jobs in the queue, as plain values, without undefined attributes; for an import, of the
+        last recorded queue.
+
+        >>> [(job["ProcId"], job["JobStatus"]) for job in log.jobs(at=1_800_000_030)]
+        [(0, 2), (1, 2)]
+
+        :param at: as of this instant, in seconds since the epoch; None: now, or for a `Log`, as of its end
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises NotKnown: the imported records do not include the queue at this instant
+        :raises LogBeginsLater: the log begins after this instant
+        """
+
+    @abstractmethod
+    def slots(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
+        """Return the ads of the slots, as in `poolbook status -long`.
+
+        :param at: as of this instant, in seconds since the epoch; None: now, or for a `Log`, as of its end
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises LogBeginsLater: the log begins after this instant
+        """
+
+    @abstractmethod
+    def history(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
+        """Return the ads of the jobs that have left the queue, the latest first.
+
+        >>> [(job["ProcId"], job["ExitCode"]) for job in client.history("ExitCode == 0")]
+        [(1, 0), (0, 0)]
+
+        :param at: as of this instant, in seconds since the epoch; None: now, or for a `Log`, as of its end
+        :raises ClassAdSyntaxError: the constraint is not a valid expression
+        :raises LogBeginsLater: the log begins after this instant
+        """
+
+    @abstractmethod
+    def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
+        """Yield the events of the log after a position, each with its position; `poolbook.events` has their classes.
+
+        >>> [type(event).__name__ for position, event in log.events(stream="1")]
+        ['ClusterSubmitted', 'JobActivated', ...]
+
+        :param stream: only this stream, named as in `poolbook log`: a cluster (12), a slot (slot1@host),
+            machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
+        :raises ValueError: unknown kind of stream, or a single job, which has no stream (its cluster has)
+        """
+
+
+class GrowingLog(LogReader):
+    """A log that another process writes: the queries that `Log` and `Client` have in common."""
+
+    @property
+    @abstractmethod
+    def position(self) -> int:
+        """Return the position of the last event."""
+
+    @abstractmethod
+    def _new_events(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
+        """Yield the events after a position and, at these times, those that have been appended."""
+
+    def follow(
+        self,
+        after: int | None = None,
+        *,
+        interval: float = 0.2,
+        timeout: float | None = None,
+        stop: Signal | None = None,
+    ) -> Iterator[tuple[int, Event]]:
+        """Yield the events after a position, each with its position, and then each new one, once another process has
+        appended it.
+
+        >>> for position, event in log.follow(after=0, timeout=0):
+        ...     if isinstance(event, events.JobExited):
+        ...         print(f"{event.cluster}.{event.proc} ended with code {event.code}")
+        1.0 ended with code 0
+        1.1 ended with code 0
+
+        :param after: None: only events that are appended from this call on
+        :param interval: the largest delay of an event, in seconds
+        :param timeout: end after this many seconds (None: never)
+        :param stop: end when another thread sets this
+        :raises ValueError: `interval` or `timeout` is not a valid length of time
+        """
+        times = polls(pauses(interval, timeout), stop)
+        return self._new_events(self.position if after is None else after, times)
+
+
+class LogQueries(LogReader):
+    """Queries about a log of events that this process can read."""
 
     _url = ""  #: the URL of a read-only log; a live pool checked its log when it opened it
     _calls: CallLock
@@ -145,16 +247,6 @@ class LogQueries(ABC):
     @abstractmethod
     def _log(self) -> EventStore:
         """Return the log, with a current head."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """Close the log; later calls fail."""
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def _snapshots(self) -> PastSnapshots | None:
@@ -169,15 +261,6 @@ class LogQueries(ABC):
         return self._log.id
 
     def events(self, after: int = 0, stream: str = "") -> Iterator[tuple[int, Event]]:
-        """Yield the events of the log after a position, each with its position; `poolbook.events` has their classes.
-
-        >>> [type(event).__name__ for position, event in log.events(stream="1")]
-        ['ClusterSubmitted', 'JobActivated', ...]
-
-        :param stream: only this stream, named as in `poolbook log`: a cluster (12), a slot (slot1@host),
-            machine/NAME, submitter/NAME, pool, requests, negotiator, evidence, accountant ...
-        :raises ValueError: unknown kind of stream, or a single job, which has no stream (its cluster has)
-        """
         name = stream_name(stream)
         return self._calls.each(self._log.read_stream(name, after) if name else self._log.read(after))
 
@@ -196,7 +279,6 @@ class LogQueries(ABC):
         :raises ValueError: the name is neither a job's nor a slot's, or `at` is not a valid instant
         """
         from ..runtime.queries import Queries
-        from .python_values import instant_of
 
         with Queries(self._url, self._log) as queries:
             answer = queries.why(job_name(thing), None if at is None else instant_of(at, "at"), UTC, others)

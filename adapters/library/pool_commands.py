@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypedDict
 
 from ...domain.ports import stimuli as s
+from ...domain.submit import SubmitWarning
 from ...replay.narration.sentences import UnknownThingError
 from .log_base import JobId
 from .python_values import number_of, seconds_of, text_of
+from .submissions import Submission, check_arguments
 
 
 class Outcome(TypedDict):
@@ -45,6 +49,10 @@ class PoolCommands(ABC):
         """Return the id of a new command."""
 
     @abstractmethod
+    def _submit(self, submission: Submission) -> dict[str, Any]:
+        """Submit jobs and return the answer: their cluster's number, and perhaps a warning."""
+
+    @abstractmethod
     def _is_queued(self, jobs: Sequence[tuple[int, int | None]]) -> Sequence[bool]:
         """Return, for each job (cluster, proc) or cluster (cluster, None), True if the queue contains it."""
 
@@ -67,6 +75,28 @@ class PoolCommands(ABC):
         selected = self._selection(jobs, constraint)
         command = kind(self._new_id(kind.action), user or self._user, selected, reason, **more)
         return _outcomes_by_range(self._ask(command))
+
+    def submit(
+        self, description: str | Mapping[str, object], *, count: int = 1, user: str = "", folder: str | Path = "."
+    ) -> int:
+        """Submit jobs and return their cluster's number.
+
+        >>> pool.submit({"executable": "/bin/work", "arguments": "$(Process)"}, count=3)
+        2
+
+        :param description: the text of a submit description, with its queue statement; or a mapping of its commands,
+            queued `count` times
+        :param folder: the directory to which its relative paths refer
+        :raises SubmitError: the description is invalid; the error names the line
+        :raises ValueError: `count` is not a whole number, or is given with a text
+        :raises Refusal: the pool does not accept it
+        :warns SubmitWarning: a command has no effect, or not the likely intended one
+        """
+        check_arguments(description, count)
+        answer = self._submit(Submission(description, count, user or self._user, Path(folder)))
+        if answer.get("warning"):
+            warnings.warn(answer["warning"], SubmitWarning, stacklevel=2)
+        return int(answer["cluster"])
 
     def hold(self, *jobs: JobId, reason: str = "", constraint: str = "", user: str = "") -> list[Outcome]:
         """Hold jobs; return the result for each range of them.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from threading import Event as Signal
 from typing import Any, Self, TypeVar
 
 from ...domain.events import Event
@@ -26,14 +25,14 @@ from ..runtime.queries import Queries
 from ..runtime.segments import Workers, map_log
 from ..stores.location import safe_url
 from ..stores.opening import open_log
-from .log_base import CallLock, LogQueries, serialized
-from .python_values import instant_of, pauses, plain_ads, polls
+from .log_base import CallLock, GrowingLog, LogQueries, serialized
+from .python_values import instant_of, plain_ads
 
 R = TypeVar("R")
 
 
 @serialized("close", "follow")
-class Log(LogQueries):
+class Log(LogQueries, GrowingLog):
     """A log, read-only. Open it with `Log.open`, use it as a context manager or `close` it.
 
     >>> with Log.open("pool.db") as log:
@@ -99,38 +98,16 @@ class Log(LogQueries):
         return self._log.head.position
 
     def jobs(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the jobs in the queue, as plain values; for an import, of the last recorded queue.
-
-        >>> [(job["ProcId"], job["JobStatus"]) for job in log.jobs(at=1_800_000_030)]
-        [(0, 2), (1, 2)]
-
-        :param at: as of this instant, in seconds since the epoch; None: as of the log's end
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises NotKnown: the imported records do not include the queue at this instant
-        :raises LogBeginsLater: the log begins after this instant
-        """
         with self._queries(at) as queries:
             queue = queries.queue()
             return plain_ads(queue.ads, constraint, queue.at if queries.at is None else queries.at)
 
     def slots(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the slots, as in `poolbook status -long`.
-
-        :param at: as of this instant, in seconds since the epoch; None: as of the log's end
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises LogBeginsLater: the log begins after this instant
-        """
         with self._queries(at) as queries:
             now = queries.views.at if queries.at is None else queries.at
             return plain_ads(queries.slots(now // 1_000_000), constraint, now)
 
     def history(self, constraint: str = "", *, at: float | None = None) -> list[dict[str, Any]]:
-        """Return the ads of the jobs that have left the queue, the latest first.
-
-        :param at: as of this instant, in seconds since the epoch; None: as of the log's end
-        :raises ClassAdSyntaxError: the constraint is not a valid expression
-        :raises LogBeginsLater: the log begins after this instant
-        """
         with self._queries(at) as queries:
             return plain_ads(queries.history(), constraint, queries.views.at if queries.at is None else queries.at)
 
@@ -215,32 +192,6 @@ class Log(LogQueries):
         ...     print(finding.file, finding.line, finding.thing, finding.words)
         """
         return self._queries().audit_with(others)[0] if others else self._queries().audit()
-
-    def follow(
-        self,
-        after: int | None = None,
-        *,
-        interval: float = 0.2,
-        timeout: float | None = None,
-        stop: Signal | None = None,
-    ) -> Iterator[tuple[int, Event]]:
-        """Yield the events after a position, each with its position, and then each new one, once another process has
-        appended it.
-
-        >>> for position, event in log.follow(after=0, timeout=0):
-        ...     if isinstance(event, events.JobExited):
-        ...         print(f"{event.cluster}.{event.proc} ended with code {event.code}")
-        1.0 ended with code 0
-        1.1 ended with code 0
-
-        :param after: None: only events that are appended from this call on
-        :param interval: seconds between two polls
-        :param timeout: end after this many seconds (None: never)
-        :param stop: end when another thread sets this
-        :raises ValueError: `interval` or `timeout` is not a valid length of time
-        """
-        times = polls(pauses(interval, timeout), stop)
-        return self._new_events(self.position if after is None else after, times)
 
     def _new_events(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
         for _ in times:

@@ -41,7 +41,7 @@ def submit_together(engine: Engine, own: Submission, waiting: Sequence[Submissio
     if own.request is None or own.request.id not in engine.state.answers:  # else a call failed after its append
         own.request, texts = _request(engine, own, engine.state.next_cluster)
         for text in texts:
-            warnings.warn(text, SubmitWarning, stacklevel=3)
+            warnings.warn(text, SubmitWarning, stacklevel=4)
         for other in [each for each in waiting if each is not own and each.request is None]:
             with suppress(Exception):
                 request, texts = _request(engine, other, engine.state.next_cluster + len(batch))
