@@ -535,9 +535,10 @@ def recent(log: EventStore, since: int) -> dict[int, Recent]:
     """Count the job starts and completions in the log since a time (microseconds), by the access point's number."""
     from ...domain.events import JobActivated, JobExited
 
-    events = [event for _, event in log.read(log.position_at(since - 1)) if isinstance(event, JobActivated | JobExited)]
     counts: dict[int, Recent] = {}
-    for event in events:
+    for _, event in log.read(log.position_at(since - 1)):
+        if not isinstance(event, JobActivated | JobExited):
+            continue
         nth = event.cluster // JOBS_PER_ACCESS_POINT
         started, completed = counts.get(nth, Recent(0, 0))
         started += isinstance(event, JobActivated)
