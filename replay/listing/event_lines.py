@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from operator import attrgetter, methodcaller
 from string import Formatter
@@ -15,9 +16,8 @@ from ...domain.state.job_ad import unquoted
 from ...domain.state.job_procs import job_procs
 from ...domain.state.offline_ads import is_offline
 from ...domain.state_machines import DIALECTS
-from ...domain.state_machines.drain import INITIAL_DRAIN_STATE
 from ...domain.state_machines.job_rows import UNSUBMITTED
-from ...domain.state_machines.slot_rows import INITIAL_PAIR, UNLETTERED
+from ...domain.state_machines.slot_rows import UNLETTERED
 from ..narration import defrag_words
 from ..narration.formatting import counted, excerpt, instant, interval, memory, shorten_text
 from ..narration.sentence_tables import cause_words, tables
@@ -51,34 +51,51 @@ def _ad(changes: e.Ad) -> str:
     return shorten_text(", ".join(f"{name} = {text}" if text else f"{name} gone" for name, text in changes.items()))
 
 
+def _report_name(kind: str) -> str:
+    return REPORT_KINDS[kind].name if kind in REPORT_KINDS else kind
+
+
 _FORMS: Final[dict[str, Callable[[Any], str]]] = {
     "ad": _ad,
+    "ads": lambda count: counted(count, "ad"),
+    "busy": lambda is_busy: "busy" if is_busy else "not busy",
+    "cause": cause_words,
+    "chunks": lambda columns: f"{len(columns)} chunks",
     "facts": lambda facts: shorten_text(", ".join(f"{name} {value}" for name, value in facts.items())),
     "executable": lambda ad: ad.get("Executable", ""),
     "instant": instant,
+    "instant_or_unknown": lambda at: instant(at) if at else "?",
+    "kept": lambda ad: "offline" if is_offline(ad) else "absent",
     "names": lambda names: shorten_text(", ".join(names), 60) or "nothing",
     "settings": lambda ad: shorten_text(", ".join(f"{name} = {text or 'its default'}" for name, text in ad.items())),
     "numbers": lambda numbers: shorten_text(", ".join(map(str, numbers)), 60),
     "priorities": lambda values: shorten_text(", ".join(f"{name} {value:.6g}" for name, value in values.items())),
+    "report": _report_name,
+    "seconds": lambda seconds: interval(seconds * 1_000_000),
+    "short": shorten_text,
     "start": lambda text: shorten_text(text, 60),
     "usage": lambda usage: f"{usage / 1e9:g} s",
+    "weight": lambda weight: f"{weight / 1000:g}",
 }
 
 
 def _column_formatter(template: str) -> Callable[[e.Event], str]:
-    pieces = [
-        (
-            text,
-            attrgetter(name or "at"),
-            _FORMS.get(form or "", methodcaller("__format__", form)) if name else _empty_text,
-        )
+    parts = [(bool(index % 2), _pieces(text)) for index, text in enumerate(re.split(r"\[(.*?)\]", template))]
+    return lambda event: "".join(
+        text + show(field(event))
+        for is_optional, pieces in parts
+        if not is_optional or all(field(event) for _, field, _ in pieces)
+        for text, field, show in pieces
+    )
+
+
+def _pieces(template: str) -> list[tuple[str, Callable[[Any], Any], Callable[[Any], str]]]:
+    """Return the parts of a template: a text, and the field after it with its format."""
+    return [
+        (text, attrgetter(name), _FORMS.get(form or "") or methodcaller("__format__", form)) if name
+        else (text, lambda event: True, lambda _: "")
         for text, name, form, _ in Formatter().parse(template)
-    ]
-    return lambda event: "".join(text + show(field(event)) for text, field, show in pieces)
-
-
-def _empty_text(_: object) -> str:
-    return ""
+    ]  # fmt: skip
 
 
 def _row_formatter(row: str) -> Callable[[e.Event], Row]:
@@ -97,16 +114,6 @@ def _submission_row(event: e.ClusterSubmitted) -> Row:
     user = unquoted(event.ad.get("User", "")) or event.submitter
     counts = f", for {event.submitter}" if user != event.submitter else ""
     return Row(row, f"by {user}{counts}", UNSUBMITTED, event.status)
-
-
-def _transform_row(event: e.JobsTransformed) -> Row:
-    suffix = f"; {len(event.columns)} chunks of what differs" if event.columns else ""
-    return Row("transformed", f"by {event.transform}: {_ad(event.changes)}{suffix}")
-
-
-def _rejection_row(event: e.SubmissionRefused) -> Row:
-    proof = f", evidence {event.evidence}" if event.evidence else ""
-    return Row("refused", f"cluster {event.cluster}, by {event.setting}: {shorten_text(event.reason)}{proof}")
 
 
 _REASONS = ("HoldReason", "ReleaseReason", "RemoveReason")
@@ -179,12 +186,10 @@ def _transfer_row(event: e.JobTransferEnded) -> Row:
 
 OF_JOBS: dict[type[e.Event], Callable[[Any], Row]] = {
     e.ClusterSubmitted: _submission_row,
-    e.JobsTransformed: _transform_row,
     e.JobsTransitioned: _job_transition_row,
     e.JobsEdited: _edit_row,
     e.JobsDeferred: lambda event: Row("deferred", f"in {interval(event.until - event.at)}"),
     e.JobActivated: _job_start_row,
-    e.ReservationEnded: lambda event: Row("reservation over", f"on {event.slot}" if event.slot else ""),
     e.MailDue: lambda event: Row("mail due", f"to {', '.join(event.to) or 'no one'}: {shorten_text(event.subject)}"),
     e.Mailed: lambda event: Row("mailed", shorten_text(event.failure) or "sent"),
     e.CheckpointsDeleted: lambda event: Row(
@@ -202,39 +207,14 @@ MANY_JOBS = (e.ClusterSubmitted, e.JobsMaterialized, e.JobsTransitioned, e.JobsE
 # Lines for all other events: the subject and the line
 
 
-def _slot_creation_row(event: e.SlotCreated) -> Row:
-    origin = f", of {event.parent}" if event.parent else ""
-    return Row("born", f"{event.kind}{origin}", "", INITIAL_PAIR)
-
-
 def _slot_transition_row(event: e.SlotTransitioned) -> Row:
     reason = event.reason or (f"evidence {event.evidence}" if event.evidence else "")
     return Row(event.row or "no row", reason, event.source, event.target, LETTERS.get(event.row, ""))
 
 
-def _drain_start_row(event: e.DrainBegan) -> Row:
-    details = [f"drain {event.drain}", shorten_text(event.reason)]
-    details += [f"then {event.completion}" * bool(event.completion), f"START = {event.start}" * bool(event.start)]
-    return Row("start", ", ".join(filter(None, details)), INITIAL_DRAIN_STATE, event.schedule)
-
-
 def _poll_row(event: e.DefragPolled) -> Row:
     details = [defrag_words.poll_sentence(event), defrag_words.poll_result(event)]
     return Row("polled", shorten_text("; ".join(filter(None, details)), 240))
-
-
-def _claim_details(event: e.ClaimMade | e.ClaimQueued) -> list[str]:
-    """Return the details of a claim: its user, holder, job (if it is not activated immediately) and lease."""
-    holder_parts = [f"by {event.submitter}"]
-    holder_parts += [f"of {event.holder}"] if event.holder else []
-    holder_parts += [f"for job {event.job}"] if event.job else []
-    holder_parts += [f"lease {interval(event.lease * 1_000_000)}"] if event.lease else []
-    return holder_parts
-
-
-def _claim_row(event: e.ClaimMade) -> Row:
-    first_part, *other_parts = _claim_details(event)
-    return Row("claimed", ", ".join([first_part, f"weight {event.weight / 1000:g}", *other_parts]))
 
 
 def _claim_flags_row(event: e.ClaimFlagged) -> Row:
@@ -279,18 +259,6 @@ def _switch_row(event: e.DaemonsSwitched) -> Row:
     return Row("on" if event.on else "off", f"{', '.join(event.daemons)}{where}, by {user}")
 
 
-def _withheld_row(event: e.SettingWithheld) -> Row:
-    return Row("withheld", f"{cause_words(event.cause)}: {event.topic} {shorten_text(event.change)}")
-
-
-def _absent_row(event: e.SlotAbsent) -> Row:
-    return Row("offline" if is_offline(event.ad) else "absent", f"its ad is kept until {instant(event.until)} UTC")
-
-
-def _offline_matched_row(event: e.OfflineMatched) -> Row:
-    return Row("matched offline", f"with job {event.job}, which stays idle")
-
-
 def _quotas_row(event: e.QuotasAssigned) -> Row:
     quotas = ", ".join(f"{group.name} {group.quota:.6g}" for group in event.groups)
     return Row(
@@ -312,22 +280,12 @@ def _table_row(event: e.TableWritten) -> Row:
     return Row("written", f"transaction {event.number}: {counted(len(event.operations), 'operation')} on {keys}")
 
 
-def _ads_row(event: e.AdsKept) -> Row:
-    kind = REPORT_KINDS.get(event.kind)
-    return Row("kept", f"{counted(event.count, 'ad')} of {kind.name if kind else event.kind}")
-
-
 def _answer_row(event: e.RequestAnswered) -> Row:
     return Row("asked", shorten_text(f"{event.request} {event.arguments}: answered {event.answer}"))
 
 
 def _evaluation_row(event: e.EvaluationRecorded) -> Row:
     return Row("noted", f"{shorten_text(f'{event.name} = {event.expression}')} is {event.value}")
-
-
-def _gap_row(event: e.SourceGap) -> Row:
-    times = [instant(at) if at else "?" for at in (event.since, event.until)]
-    return Row("gap", f"before line {event.line}: {event.words}, {times[0]} to {times[1]} UTC")
 
 
 _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Row]]] = {
@@ -337,29 +295,15 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Row]]] = {
     e.HadTransitioned: ("had", _had_row),
     e.ManagerHeard: (".peer", _manager_row),
     e.SettingConflicted: (".peer", _conflict_row),
-    e.SettingWithheld: (".peer", _withheld_row),
     e.DaemonsSwitched: ("manager", _switch_row),
-    e.SubmissionRefused: (".user", _rejection_row),
     e.RequestAnswered: (".user", _answer_row),
     e.EvaluationRecorded: ("evidence", _evaluation_row),
-    e.CpuBusyChanged: (".slot", lambda event: Row("busy" if event.busy else "not busy", "CpuBusy")),
-    e.DrainBegan: (".machine", _drain_start_row),
     e.DefragPolled: ("defrag", _poll_row),
     e.BackfillExited: (".machine", _client_end_row),
-    e.SlotCreated: (".slot", _slot_creation_row),
     e.SlotTransitioned: (".slot", _slot_transition_row),
-    e.ClaimMade: (".slot", _claim_row),
-    e.ClaimQueued: (
-        ".slot",
-        lambda event: Row("waited for", ", ".join([*_claim_details(event), f"rank {event.rank:g}"])),
-    ),
     e.ClaimFlagged: (".slot", _claim_flags_row),
     e.ClaimHolderSilent: (".slot", _holder_row),
     e.MachineExpired: (".machine", _expired_row),
-    e.SlotAbsent: (".slot", _absent_row),
-    e.OfflineMatched: (".slot", _offline_matched_row),
-    e.SourceGap: ("source", _gap_row),
-    e.AdsKept: ("ads", _ads_row),
     e.TableWritten: (".kind", _table_row),
 }
 for _kind, _row in _LINES["things"].items():
