@@ -9,6 +9,8 @@ from __future__ import annotations
 import sqlite3
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from ..domain.state.job_ad import STATUS_NUMBERS
 from .activity_view import BUSY, PREEMPTION, present_load
 from .schema import GONE
@@ -143,8 +145,9 @@ def load_rows(connection: sqlite3.Connection, since: int, now: int) -> list[Load
     return [*map(LoadRow._make, rows), LoadRow(now, **present_load(connection))]
 
 
-class MachineRow(NamedTuple):
-    """A machine and its slots; ``cores`` and ``memory`` (MiB) are the total sizes of its undivided slots."""
+class MachineSummary(Struct, frozen=True):
+    """A machine and its slots; ``cores`` and ``memory`` (in MiB) are the total sizes of its undivided slots; 0 if they
+    are unknown."""
 
     machine: str
     joined: int
@@ -161,7 +164,7 @@ _SIZE = (
 )
 
 
-def machine_rows(connection: sqlite3.Connection) -> list[MachineRow]:
+def machine_rows(connection: sqlite3.Connection) -> list[MachineSummary]:
     """Return the machines that are not gone, in the order in which they joined the pool."""
     cpus, memory = (_SIZE.format(name).replace("record->>", "s.record->>") for name in ("Cpus", "Memory"))
     statement = (
@@ -171,7 +174,7 @@ def machine_rows(connection: sqlite3.Connection) -> list[MachineRow]:
         "ORDER BY m.joined, m.rowid"
     )
     rows = connection.execute(statement, (BUSY,))
-    return [MachineRow._make((*row[:3], *map(int, row[3:6]), *row[6:])) for row in rows]
+    return [MachineSummary(*row[:3], *map(int, row[3:6]), *row[6:]) for row in rows]
 
 
 def core_counts(connection: sqlite3.Connection) -> tuple[float, float, bool]:

@@ -26,7 +26,7 @@ from .options import DiscoveryOptions
 _LIBRARIES: Final = (("libamdhip64.so.7", 7), ("libamdhip64.so.6", 6), ("libamdhip64.so", 0))
 _VERSIONS_PER_MAJOR: Final = 10_000_000
 _SUCCESS: Final = 0
-_UUID_OFFSET, _UUID_LENGTH = 256, 16
+_UUID_LENGTH: Final = 16
 
 
 def load_hip(options: DiscoveryOptions, report: ProgressReport, open_library: OpenLibrary) -> Hip | None:

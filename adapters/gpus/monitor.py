@@ -11,6 +11,7 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Final, TextIO
 
+import psutil
 from attrs import define
 
 from .cuda import load_nvidia
@@ -92,18 +93,10 @@ class ProcessMeter:
 
 def ancestors(pid: int) -> tuple[int, ...]:
     """Return a process's ancestors, from its parent on, then its process group and its session."""
-    chain: list[int] = []
-    groups: tuple[int, ...] = ()
-    while pid > 1:
-        try:
-            with open(f"/proc/{pid}/stat", encoding="ascii", errors="replace") as file:
-                fields = file.read().rpartition(")")[2].split()
-        except OSError:
-            break
-        pid = int(fields[1])
-        groups = groups or (int(fields[2]), int(fields[3]))
-        chain.append(pid)
-    return (*chain, *groups)
+    try:
+        return (*(parent.pid for parent in psutil.Process(pid).parents()), os.getpgid(pid), os.getsid(pid))
+    except (OSError, psutil.Error):  # it has ended
+        return ()
 
 
 def process_list(processes: Mapping[int, ProcessUse]) -> str:

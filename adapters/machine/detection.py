@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from ...domain.classad.time_zones import ZONE, zone_of
+from ...domain.classad.time_zones import zone_of
 from ...domain.config import Configuration, read
 from ...domain.events import Ad
 from ...domain.ports.stimuli import AddMachine, SlotPlan
@@ -20,6 +20,7 @@ from ...domain.startd.custom_resources import inventory_commands
 from ...domain.startd.provisioning import Equipment, ExecuteVolume, execute_directories, machine_offer, with_attributes
 from ...domain.startd.slot_types import SlotTypeError
 from ...domain.state.job_ad import quoted
+from ...domain.state.machine_times import ZONE
 from ...domain.state.pool_settings import FILESYSTEM_DOMAIN, UID_DOMAIN
 from ...domain.state.records import Machine, Slot
 from .containers import runtime_attributes as runtimes

@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 from ...domain.state.job_ad import STATUS_NUMBERS
 from ...domain.units import SECOND
 from ...projections.activity_view import EVICTION
+from ...projections.overview import MachineSummary
 from ...replay.accounts.demand import Demand
 from ...replay.accounts.intervals import RUN_CLASSES, slot_times
 from ...replay.forensics.daemon_tables import NotKnown
 from ...replay.narration.formatting import EVER
 from . import sentences
-from .records import ClusterBar, Finding, Load, LoadPoint, MachineSummary, PoolOverview, slot_counts, status_counts
+from .records import ClusterBar, Finding, Load, LoadPoint, PoolOverview, slot_counts, status_counts
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd

@@ -9,7 +9,7 @@ from ...domain.state.job_ad import STATUS_NUMBERS
 from ...domain.units import SECOND
 from ...projections import overview as tables
 from . import sentences
-from .records import ClusterBar, Finding, MachineSummary, PoolOverview, slot_counts, status_counts
+from .records import ClusterBar, Finding, PoolOverview, slot_counts, status_counts
 
 if TYPE_CHECKING:
     from ...projections.views import RejectionRow
@@ -102,10 +102,10 @@ def cluster_bars(
     return bars
 
 
-def machines(queries: Queries) -> list[MachineSummary]:
+def machines(queries: Queries) -> list[tables.MachineSummary]:
     """Return the machines in the order in which they joined the pool, or for an import, by name."""
     if queries.imported:
         from .imported import imported_machines
 
         return imported_machines(queries)
-    return [MachineSummary(*row) for row in tables.machine_rows(queries.views.connection)]
+    return tables.machine_rows(queries.views.connection)

@@ -144,19 +144,6 @@ class Shares(Struct, frozen=True):
     missing: list[str]
 
 
-class MachineSummary(Struct, frozen=True):
-    """A machine and its slots; ``memory`` in MiB. ``cores`` and ``memory`` are 0 if they are unknown."""
-
-    machine: str
-    joined: int
-    slots: int
-    busy: int
-    claimed: int
-    draining: int
-    cores: float
-    memory: float
-
-
 class Bin(Struct, frozen=True):
     """The number of jobs that waited less than ``until`` seconds, and not less than the bin before. None: no limit."""
 

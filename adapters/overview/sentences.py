@@ -14,10 +14,10 @@ from ...projections.activity_view import EVICTION, HOLD, PREEMPTION
 from ...replay.narration.formatting import counted, interval, shorten_text
 from ...replay.narration.rejection_words import obstacle_kind, short_reason
 from ...replay.narration.sentence_tables import cause_words
-from .records import Finding, MachineSummary, WaitingReason
+from .records import Finding, WaitingReason
 
 if TYPE_CHECKING:
-    from ...projections.overview import FindingRow
+    from ...projections.overview import FindingRow, MachineSummary
     from ...projections.views import RejectionRow
 
 _RESOURCES = {"cpus": "cores", "memory": "memory", "disk": "disk space"}

@@ -9,12 +9,13 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Struct
 
 from ...domain.units import SECOND
+from ...projections.overview import MachineSummary
 from ...replay.forensics.daemon_tables import NotKnown
 from ..overview.effects import Effect, effect, possible_actions
 from ..overview.event_list import EventPage, event_page, recorded_times
 from ..overview.periods import load, waits
 from ..overview.pool import LATEST, cluster_bars, machines, pool_overview
-from ..overview.records import ClusterBar, Load, MachineSummary, PoolOverview, Shares, Waits, status_counts
+from ..overview.records import ClusterBar, Load, PoolOverview, Shares, Waits, status_counts
 from ..overview.search import Hit, search
 from ..overview.sentences import jobs_sentence, machines_sentence
 from ..overview.share_history import ShareHistory, share_history

@@ -22,13 +22,13 @@ from ..classad.columns import ABSENT, INTEGER
 from ..classad.function_registry import FUNCTIONS, FunctionInputs
 from ..classad.plans import Plan
 from ..classad.table import SlotTable
-from ..classad.time_zones import ZONE, machine_context
 from ..classad.tree import Literal
 from ..classad.value_evidence import DYNAMIC_REFERENCES, integer_of, names_in
 from ..events import Clause, Unmatched
 from ..ports.slot_ads import EXPECTED, PAIRS_WITH_TOTAL, Advertise, SlotAds, Snapshot, total_name
 from ..requests.autoclusters import Signature
 from ..state.caches import Caches, parse_cached
+from ..state.machine_times import ZONE, machine_context
 from ..state.records import Slot
 from ..state.state import Manager
 

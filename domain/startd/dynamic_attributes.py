@@ -10,13 +10,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from ..classad import Context, Moving
-from ..classad.time_zones import machine_context
 from ..names import SlotName
 from ..ports.sensor_readings import Readings
 from ..ports.slot_ads import PAIRS_WITH_TOTAL, total_name
 from ..state.accounting_groups import NO_GROUP, assigned_group
 from ..state.caches import Caches
 from ..state.job_ad import unquoted
+from ..state.machine_times import machine_context
 from ..state.records import Machine, Slot
 from ..state.state import ExecutionPoint
 from ..units import DAY, SECOND

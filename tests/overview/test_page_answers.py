@@ -11,7 +11,6 @@ import pytest
 from poolbook import Pool
 from poolbook.adapters.overview.effects import effect, possible_actions
 from poolbook.adapters.overview.event_list import event_page
-from poolbook.adapters.overview.records import MachineSummary
 from poolbook.adapters.overview.search import search
 from poolbook.adapters.overview.sentences import jobs_sentence, machines_sentence
 from poolbook.adapters.overview.share_history import share_history
@@ -22,6 +21,7 @@ from poolbook.adapters.runtime.queries import Queries
 from poolbook.adapters.stores.opening import open_log
 from poolbook.domain.fold.evolve import fold
 from poolbook.domain.units import SECOND
+from poolbook.projections.overview import MachineSummary
 from poolbook.projections.use_view import PERIOD
 from poolbook.replay.listing.members import StreamFilter, entries, parse_filter
 

@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from poolbook.domain.classad import Context
-from poolbook.domain.classad.time_zones import ZONE
 from poolbook.domain.events import JobActivated, SlotTransitioned
 from poolbook.domain.startd.dynamic_attributes import moving_attributes
 from poolbook.domain.startd.evaluation import PolicyEvaluation
 from poolbook.domain.startd.public_ad import PublishedSlots
 from poolbook.domain.state.caches import Caches
+from poolbook.domain.state.machine_times import ZONE
 from poolbook.domain.units import SECOND
 from poolbook.replay.virtual_world import EPOCH
 
