@@ -101,14 +101,6 @@ class DeviceSample:
     peaks: Mapping[str, float]  #: PEAK metrics, by resource
     printed: ClassAd  #: the record
 
-    def text(self, name: str) -> str:
-        """Return a string of the record; an empty one if it lacks this string."""
-        try:
-            value = self.printed.eval(name) if name in self.printed else ""
-        except EvaluationError:
-            return ""
-        return value if isinstance(value, str) else ""
-
 
 def _apply(state: _ProgramState, job: CronJob, now: int) -> None:
     """Apply changed settings to a program, as HTCondor does at a reconfiguration."""

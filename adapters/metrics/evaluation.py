@@ -126,7 +126,7 @@ class Evaluator:
         aggregates: dict[str, _Aggregate] = {}
         current: dict[tuple[str, ...], float] = {}
         for ad in ads:
-            host = _text(ad, COLLECTOR_NAME) or aggregate_host
+            host = ad.text(COLLECTOR_NAME) or aggregate_host
             for definition in self.definitions:
                 in_ad = _InAd(self, definition, ad, context, host, addresses, only_execute)
                 for metric in in_ad.metrics():
@@ -159,10 +159,10 @@ def _addresses(ads: Iterable[ClassAd]) -> dict[str, str]:
     """Return the IP addresses of machines and daemons by name."""
     addresses: dict[str, str] = {}
     for ad in ads:
-        match = _ADDRESS.match(_text(ad, "MyAddress"))
+        match = _ADDRESS.match(ad.text("MyAddress"))
         if match:
             for name in ("Machine", "Name"):
-                addresses.setdefault(_text(ad, name), match[1])
+                addresses.setdefault(ad.text(name), match[1])
     return addresses
 
 
@@ -170,14 +170,9 @@ def _execute_only(ads: Iterable[ClassAd]) -> set[str]:
     """Return the machines that only run jobs."""
     machines: dict[str, set[str]] = {}
     for ad in ads:
-        machines.setdefault(_text(ad, "MyType").lower(), set()).add(_text(ad, "Machine"))
+        machines.setdefault(ad.text("MyType").lower(), set()).add(ad.text("Machine"))
     others = (machines.get(kind, set()) for kind in ("scheduler", "negotiator", "collector"))
     return machines.get("machine", set()).difference(*others)
-
-
-def _text(ad: ClassAd, name: str) -> str:
-    value = ad.eval(name)
-    return value if isinstance(value, str) else ""
 
 
 class _Skip(Exception):
@@ -225,7 +220,7 @@ class _InAd:
     def _check_target(self, targets: Sequence[str]) -> None:
         if "any" in targets:
             return
-        kind = _text(self.ad, "MyType").lower()
+        kind = self.ad.text("MyType").lower()
         if _SLOT1 in targets and kind == "machine":
             if self.ad.eval("SlotID") not in (UNDEFINED, 1) or self.ad.eval("DynamicSlot") is True:
                 raise _Skip
@@ -237,7 +232,7 @@ class _InAd:
         function = self._string("Aggregate").lower()
         if function and function not in _AGGREGATES:
             raise ConfigError(f"metric {name}: invalid Aggregate {function}; use {', '.join(_AGGREGATES).upper()}")
-        kind = _text(self.ad, "MyType").lower()
+        kind = self.ad.text("MyType").lower()
         group = "HTCondor Pool" if function else self._group(kind)
         value, of_type = self._typed_value(name)
         machine = self._string("Machine") or (self.aggregate_host if function else self._machine(kind, targets))
@@ -258,14 +253,14 @@ class _InAd:
 
     def _group(self, kind: str) -> str:
         if not self.evaluator.per_node and (
-            kind == "machine" or (kind == "daemonmaster" and _text(self.ad, "Machine") in self.only_execute)
+            kind == "machine" or (kind == "daemonmaster" and self.ad.text("Machine") in self.only_execute)
         ):
             raise _Skip
-        return _GROUPS.get(kind, f"HTCondor {_text(self.ad, 'MyType')}")
+        return _GROUPS.get(kind, f"HTCondor {self.ad.text('MyType')}")
 
     def _machine(self, kind: str, targets: Sequence[str]) -> str:
         of_machine = kind == "machine" and _SLOT1 in targets
-        return _text(self.ad, "Machine" if of_machine else _NAMED_BY.get(kind, "Name"))
+        return self.ad.text("Machine" if of_machine else _NAMED_BY.get(kind, "Name"))
 
     def _typed_value(self, name: str) -> tuple[Any, str]:
         of_type = self._string("Type").lower()

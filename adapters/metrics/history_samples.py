@@ -14,10 +14,10 @@ from ...projections.pool_history import SlotSample, SubmitterSample
 
 def slot_sample(ad: ClassAd, context: Context) -> SlotSample:
     """Return the sample of a slot's ad."""
-    platform = "/".join(_text(ad, name) or "Unknown" for name in ("Arch", "OpSys"))
+    platform = "/".join(ad.text(name) or "Unknown" for name in ("Arch", "OpSys"))
     load, idle = (ad.eval(name, context=context) for name in ("LoadAvg", "KeyboardIdle"))
     return SlotSample(
-        _text(ad, "Name"), platform, _text(ad, "State"), idle if type(idle) is int else 0,
+        ad.text("Name"), platform, ad.text("State"), idle if type(idle) is int else 0,
         float(load) if isinstance(load, int | float) else 0.0,
     )  # fmt: skip
 
@@ -26,12 +26,7 @@ def submitter_sample(ad: ClassAd) -> SubmitterSample:
     """Return the sample of a submitter's ad."""
     running, idle = (ad.eval(name) for name in ("RunningJobs", "IdleJobs"))
     counts = (count if type(count) is int else 0 for count in (running, idle))
-    return SubmitterSample(_text(ad, "Name"), _text(ad, "ScheddName") or _text(ad, "Machine"), *counts)
-
-
-def _text(ad: ClassAd, name: str) -> str:
-    value = ad.eval(name)
-    return value if isinstance(value, str) else ""
+    return SubmitterSample(ad.text("Name"), ad.text("ScheddName") or ad.text("Machine"), *counts)
 
 
 def slots_at(state: State, now: int, names: Iterable[str] | None = None) -> Iterator[SlotSample]:

@@ -8,7 +8,7 @@ from threading import Lock
 from attrs import define, field
 
 from ...domain.classad import ClassAd
-from ..condor_tools.cells import number, text
+from ..condor_tools.cells import number
 from ..https.messages import Advertise
 from ..machine.host import host_name
 from ..runtime.pool_ads import PoolInstant, daemon_ad
@@ -41,7 +41,7 @@ class ViewAds:
             held = self._held.setdefault((sender, sent.log, sent.type), _AdsOfType())
             for ad in ads:
                 ad["CollectorHost"], ad["LastHeardFrom"] = sent.pool, int(now)
-                held.ads[text(ad, "Name") or "", text(ad, "ScheddName") or ""] = sent.round, ad
+                held.ads[ad.text("Name"), ad.text("ScheddName")] = sent.round, ad
             if sent.is_last:
                 held.ads = {key: entry for key, entry in held.ads.items() if entry[0] >= sent.round}
             held.heard = now
@@ -61,7 +61,7 @@ class ViewAds:
         instant, name = PoolInstant(host_name(), now, self.since), host_name()
         slots = [ad for type, ads in by_type if type == "Machine" for ad in ads]
         submitters = [ad for type, ads in by_type if type == "Submitter" for ad in ads]
-        states = [text(slot, "State") for slot in slots]
+        states = [slot.text("State") for slot in slots]
         ad = daemon_ad("Collector", name, name, instant)
         ad.update({f"Hosts{state}": states.count(state) for state in _HOSTS})
         ad.update({each: sum(number(ad, each) or 0 for ad in submitters) for each in ("RunningJobs", "IdleJobs")})

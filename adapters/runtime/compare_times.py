@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...domain.units import SECOND
 from ...replay.forensics.daemon_tables import NotKnown
 from ...replay.moments.changes import Change, JobRange, PoolAt, changes
-from ..condor_tools.cells import number, text
+from ..condor_tools.cells import number
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd
@@ -31,8 +31,8 @@ def _pool_at(queries: Queries, ended: Iterable[JobRange] = ()) -> PoolAt:
     now = queries.views.at if queries.at is None else queries.at
     slots = list(queries.slots(now // SECOND))
     jobs = _known_jobs(queries) if queries.imported else [JobRange(*row) for row in queries.views.job_ranges()]
-    machines = dict.fromkeys([*queries.views.machines(), *(_text(slot, "Machine") for slot in slots)], "in the pool")
-    return PoolAt(jobs, ended, machines, {_text(slot, "Name"): _slot(slot) for slot in slots}, dict(_users(queries)))
+    machines = dict.fromkeys([*queries.views.machines(), *(slot.text("Machine") for slot in slots)], "in the pool")
+    return PoolAt(jobs, ended, machines, {slot.text("Name"): _slot(slot) for slot in slots}, dict(_users(queries)))
 
 
 def _ended_jobs(queries: Queries, since: int) -> list[JobRange]:
@@ -49,11 +49,7 @@ def _known_jobs(queries: Queries) -> list[JobRange]:
 
 def _job(ad: ClassAd) -> JobRange:
     cluster, proc, status = (int(number(ad, name) or 0) for name in ("ClusterId", "ProcId", "JobStatus"))
-    return JobRange(cluster, proc, proc, status, _text(ad, "RemoteHost") if status == 2 else "", _text(ad, "User"))
-
-
-def _text(ad: ClassAd, name: str) -> str:
-    return text(ad, name) or ""
+    return JobRange(cluster, proc, proc, status, ad.text("RemoteHost") if status == 2 else "", ad.text("User"))
 
 
 def _completion(ad: ClassAd) -> float:
@@ -61,10 +57,10 @@ def _completion(ad: ClassAd) -> float:
 
 
 def _slot(ad: ClassAd) -> str:
-    state = f"{_text(ad, 'State')}/{_text(ad, 'Activity')}"
+    state = f"{ad.text('State')}/{ad.text('Activity')}"
     if not state.startswith(("Claimed", "Preempting")):  # the other attributes may come from an older sample of ads
         return state
-    return " ".join(filter(None, (state, _text(ad, "RemoteOwner"), _text(ad, "JobId"))))
+    return " ".join(filter(None, (state, ad.text("RemoteOwner"), ad.text("JobId"))))
 
 
 def _users(queries: Queries) -> Iterator[tuple[str, str]]:

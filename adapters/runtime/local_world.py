@@ -211,7 +211,7 @@ class LocalWorld(World):
         self._devices.take_sample(sample)
         machine = unquoted((self._cron.machine_ad or {}).get("Machine", ""))
         for resource in sample.seconds:
-            devices, reason = (sample.text(name.format(resource)) for name in (FAILED, REASON))
+            devices, reason = (sample.printed.text(name.format(resource)) for name in (FAILED, REASON))
             if devices and machine:
                 ids = tuple(devices.split(","))
                 self._news.append(DevicesFailed(f"device-{ids[0]}-{sample.at}", machine, resource, ids, reason))

@@ -17,6 +17,7 @@ from .values import (
     INT_MIN,
     UNDEFINED,
     AbsTime,
+    EvaluationError,
     Exceptional,
     RelTime,
     from_bytes,
@@ -134,6 +135,14 @@ class ClassAd(Scope, MutableMapping[str, Any]):
         """Return the value of an attribute when the ad is matched with ``target``; ``UNDEFINED`` if the ad lacks it."""
         cell = self._find(lower(name))
         return UNDEFINED if cell is None else cell[1].evaluate(self, target, context)
+
+    def text(self, name: str, context: Context | None = None) -> str:
+        """Return the value of an attribute if it is a string; otherwise, or if it cannot be evaluated, an empty one."""
+        try:
+            value = self.eval(name, None, context)
+        except EvaluationError:
+            return ""
+        return value if isinstance(value, str) else ""
 
     def _find(self, key: str) -> Cell | None:
         ad: ClassAd | None = self

@@ -28,12 +28,12 @@ def job_lines(cluster: int, proc: int, ad: ClassAd, context: Context) -> Iterato
     """Yield lines that identify the job."""
     yield f"Condor job {cluster}.{proc}"
     command = " ".join(
-        filter(None, (_text(ad, "Cmd", context), _text(ad, "Arguments", context) or _text(ad, "Args", context)))
+        filter(None, (ad.text("Cmd", context), ad.text("Arguments", context) or ad.text("Args", context)))
     )
     if command:
         yield f"\t{command}"
     for name, label in (("JobBatchName", "from batch"), ("Iwd", "submitted from directory")):
-        if text := _text(ad, name, context):
+        if text := ad.text(name, context):
             yield f"\t{label} {text}"
 
 
@@ -77,12 +77,12 @@ def signature_lines(settings: Mapping[str, str], pool: str) -> Iterator[str]:
 
 def _exit_text(ad: ClassAd, context: Context) -> str:
     if _value(ad, "ExitBySignal", context) is True:
-        return _text(ad, "ExitReason", context) or f"died on signal {_number(ad, 'ExitSignal', context):.0f}"
+        return ad.text("ExitReason", context) or f"died on signal {_number(ad, 'ExitSignal', context):.0f}"
     return f"exited normally with status {_number(ad, 'ExitCode', context):.0f}"
 
 
 def _requested_attributes(ad: ClassAd, context: Context) -> Iterator[str]:
-    names = [name for name in re.split(r"[,\s]+", _text(ad, "EmailAttributes", context)) if name and name in ad]
+    names = [name for name in re.split(r"[,\s]+", ad.text("EmailAttributes", context)) if name and name in ad]
     if names:
         yield from ("", "")
         yield from (f"{name} = {unparse_old(ad[name])}" for name in names)
@@ -102,11 +102,6 @@ def _value(ad: ClassAd, name: str, context: Context) -> object:
         return ad.eval(name, None, context) if name in ad else None
     except EvaluationError:
         return None
-
-
-def _text(ad: ClassAd, name: str, context: Context) -> str:
-    value = _value(ad, name, context)
-    return value if isinstance(value, str) else ""
 
 
 def _number(ad: ClassAd, name: str, context: Context) -> float:

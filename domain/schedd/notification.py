@@ -109,7 +109,7 @@ def _log_mail(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> No
     if occasion.kind == EXIT:
         lines += mail_text.exit_lines(ad, draft.context)
     elif occasion.kind == BEGIN:
-        lines += ["", f"has started on {_text(draft, ad, 'RemoteHost')}", ""]
+        lines += ["", f"has started on {ad.text('RemoteHost', draft.context)}", ""]
     else:
         lines += ["", f"is being {occasion.kind}.", "", occasion.reason]
     lines += mail_text.signature_lines(draft.state.settings, draft.state.name)
@@ -119,13 +119,10 @@ def _log_mail(draft: Draft[AccessPoint], occasion: _Occasion, ad: ClassAd) -> No
 
 def _addresses(draft: Draft[AccessPoint], ad: ClassAd) -> Iterator[str]:
     """Yield the recipients of a job's mail: NotifyUser, or else the owner. Add a domain to names without one."""
-    names = _text(draft, ad, "NotifyUser") or _text(draft, ad, "Owner")
+    names = ad.text("NotifyUser", draft.context) or ad.text("Owner", draft.context)
     settings = draft.state.settings
     if "@" not in names:
-        names = f"{names}@{settings.get('EMAIL_DOMAIN') or _text(draft, ad, 'UidDomain') or draft.state.uid_domain}"
+        names = (
+            f"{names}@{settings.get('EMAIL_DOMAIN') or ad.text('UidDomain', draft.context) or draft.state.uid_domain}"
+        )
     yield from filter(None, names.replace(",", " ").split())
-
-
-def _text(draft: Draft[AccessPoint], ad: ClassAd, name: str) -> str:
-    value = ad.eval(name, None, draft.context) if name in ad else None
-    return value if isinstance(value, str) else ""

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from ..classad import ClassAd, EvaluationError
 from ..units import SECOND
 from .caches import ad_from_attributes
 from .records import Activation, Starter
@@ -29,19 +28,11 @@ def transfers_files(job: Mapping[str, str], slot: Mapping[str, str]) -> bool:
     """Return True if a job's files are transferred to a slot, by the texts of their ads."""
     names = "ShouldTransferFiles", "FileSystemDomain"
     ad = ad_from_attributes(job)
-    should, job_domain = (_string(ad, name) for name in names)
-    return needs_transfer(should, job_domain, _string(ad_from_attributes(slot), names[1]))
+    should, job_domain = (ad.text(name) for name in names)
+    return needs_transfer(should, job_domain, ad_from_attributes(slot).text(names[1]))
 
 
 def needs_transfer(should_transfer: str, job_domain: str, slot_domain: str) -> bool:
     """Return True if files are transferred, by ShouldTransferFiles and the FileSystemDomains of the job and slot."""
     should_transfer = should_transfer.upper()
     return should_transfer == "YES" or (should_transfer == "IF_NEEDED" and job_domain.lower() != slot_domain.lower())
-
-
-def _string(ad: ClassAd, name: str) -> str:
-    try:
-        value = ad.eval(name) if name in ad else ""
-    except EvaluationError:
-        return ""
-    return value if isinstance(value, str) else ""
