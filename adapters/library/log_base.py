@@ -111,6 +111,7 @@ def _locked(method: Callable[..., R]) -> Callable[..., R]:
         with self._calls:
             return method(self, *args, **kwargs)
 
+    call.__doc__ = inspect.getdoc(method)  # perhaps that of the overridden method
     return call
 
 
