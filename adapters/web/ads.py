@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from ..condor_tools.formats import json_member_writer, json_text
-from .endpoints import Ad
+from .endpoints import Ad, AtTime
 
 if TYPE_CHECKING:
     from ...domain.classad import ClassAd, Context
@@ -56,6 +56,15 @@ def condition_of(constraint: str, context: Context) -> Callable[[ClassAd], bool]
     except ValueError as error:
         raise ValueError(f"constraint: {error}") from None
     return lambda ad: satisfies(expression, ad, context)
+
+
+class AdsQuery(AtTime, frozen=True, kw_only=True):
+    """The parameters of pages of ads."""
+
+    constraint: Constraint = ""
+    projection: Projection = ""
+    limit: Limit = "50"
+    page_token: PageToken = ""
 
 
 class IdCursor(NamedTuple):

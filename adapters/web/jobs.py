@@ -12,10 +12,9 @@ from ...domain.state.pool_settings import super_users
 from ..https.requests import Rejected
 from ..machine.local_time import local_time
 from .ads import (
+    AdsQuery,
     Constraint,
     IdCursor,
-    Limit,
-    PageToken,
     Projection,
     as_json,
     condition_of,
@@ -40,11 +39,7 @@ class JobQuery(AtTime, frozen=True, kw_only=True):
     projection: Projection = ""
 
 
-class JobsQuery(AtTime, frozen=True, kw_only=True):
-    constraint: Constraint = ""
-    projection: Projection = ""
-    limit: Limit = "50"
-    page_token: PageToken = ""
+class JobsQuery(AdsQuery, frozen=True, kw_only=True):
     owned_by_me: Annotated[bool, Meta(description="only the caller's jobs, if the caller is authenticated")] = True
 
 

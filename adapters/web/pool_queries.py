@@ -11,9 +11,7 @@ from ...domain.state.caches import ad_from_attributes
 from ...replay.listing.members import as_dict, members
 from ..machine.local_time import local_time
 from .ads import (
-    Constraint,
-    Limit,
-    PageToken,
+    AdsQuery,
     Projection,
     as_json,
     condition_of,
@@ -47,13 +45,6 @@ AdType = Annotated[
     Meta(description="startd, schedd, master, submitter, negotiator, collector, all, or a MyType", examples=["startd"]),
 ]
 Name = Annotated[str, Meta(min_length=1, max_length=1000, description="its name, such as slot1@host or ann@host")]
-
-
-class AdsQuery(AtTime, frozen=True, kw_only=True):
-    constraint: Constraint = ""
-    projection: Projection = ""
-    limit: Limit = "50"
-    page_token: PageToken = ""
 
 
 class TypedAdsQuery(AdsQuery, frozen=True, kw_only=True):
