@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from poolbook.domain import events as e
 from poolbook.domain.fold.evolve import evolve
-from poolbook.domain.negotiator.accounting import accountant_settings, effective_priority, priority_at, real_priority
+from poolbook.domain.negotiator.accounting import accountant_settings, priority_at
 from poolbook.domain.state.pool_settings import complete_settings
 from poolbook.domain.state.records import Submitter
 from poolbook.domain.state.state import State
+
+from .priorities import effective_priority, real_priority
 
 SECOND = 1_000_000
 HOUR = 3600

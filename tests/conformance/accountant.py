@@ -18,14 +18,13 @@ from poolbook.domain.negotiator.accounting import (
     LEAST_PRIORITY,
     AccountantSettings,
     accountant_settings,
-    effective_priority,
     priority_at,
     priority_factor,
-    real_priority,
 )
 from poolbook.domain.state.records import Submitter
 from poolbook.domain.state.state import State
 
+from ..accounting.priorities import effective_priority, real_priority
 from .recording import CountedClaim, UserprioSample, clock
 
 NOBODY: Final = ""

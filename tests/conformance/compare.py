@@ -21,9 +21,10 @@ from attrs import define, evolve, field, frozen
 from msgspec.structs import replace
 
 from poolbook.domain import events as e
-from poolbook.domain.negotiator.accounting import accountant_settings, effective_priority, floor, priority_factor
+from poolbook.domain.negotiator.accounting import accountant_settings, floor, priority_factor
 from poolbook.domain.startd.slot_resources import has_consumption_policy
 
+from ..accounting.priorities import effective_priority
 from .account_walk import AccountedCycle, AccountWalk
 from .accountant import ComparedSample
 from .evidence import Evidence

@@ -181,11 +181,6 @@ def accounts_of(submitters: Mapping[str, Record], negotiator: str = "") -> dict[
     return {name.submitter: record for name, record in named if name.negotiator == negotiator}
 
 
-def effective_priority(submitter: SubmitterAccount, rules: AccountantSettings, now: int) -> float:
-    """Return the effective priority, based on the last updated real priority."""
-    return max(LEAST_PRIORITY, submitter.priority) * priority_factor(submitter, rules, now)
-
-
 def floor(submitter: SubmitterAccount, now: int) -> float:
     """Return the cores that the submitter receives before the pie is divided, or 0 for no floor."""
     leased = _lease_value(submitter, "floor", now)
@@ -196,11 +191,6 @@ def ceiling(submitter: SubmitterAccount, now: int) -> float:
     """Return the maximum number of cores for the submitter, or -1 for no ceiling."""
     leased = _lease_value(submitter, "ceiling", now)
     return submitter.ceiling if leased is None else leased
-
-
-def real_priority(state: Manager, submitter: Submitter, halflife: float) -> float:
-    """Return the real priority as of the pool's last update."""
-    return rounded(decayed_priority(submitter, max(state.priorities_updated_at, submitter.updated), halflife))
 
 
 # Submitters as shown in reports
