@@ -196,6 +196,8 @@ class _AsyncCommands(_InThread[T]):
     """The methods that `Pool` and `Client` have in common."""
 
     submit = _coroutine(PoolCommands.submit)
+    usage = _coroutine(PoolCommands.usage)
+    submitters = _coroutine(PoolCommands.submitters)
     hold = _coroutine(PoolCommands.hold)
     release = _coroutine(PoolCommands.release)
     remove = _coroutine(PoolCommands.remove)
@@ -243,7 +245,6 @@ class AsyncPool(_AsyncCommands[Pool]):
         """Return the pool's time, in seconds since the epoch."""
         return await self._call(lambda pool: pool.now)
 
-    usage = _coroutine(Pool.usage)
     why = _coroutine(Pool.why)
     judge = _coroutine(Pool.judge)
 
@@ -262,8 +263,6 @@ class AsyncPool(_AsyncCommands[Pool]):
     remove_machine = _coroutine(Pool.remove_machine)
     reconfigure = _coroutine(Pool.reconfigure)
     read = _coroutine(Pool.read)
-
-    submitters = _coroutine(Pool.submitters)
 
 
 class AsyncLog(_AsyncGrowingLog[Log]):
@@ -307,7 +306,6 @@ class AsyncClient(_AsyncCommands[Client], _AsyncGrowingLog[Client]):
 
     negotiate = _coroutine(Client.negotiate)
 
-    usage = _coroutine(Client.usage)
     why = _coroutine(Client.why)
     output = _coroutine(Client.output)
 
@@ -321,5 +319,3 @@ class AsyncClient(_AsyncCommands[Client], _AsyncGrowingLog[Client]):
 
         async with aclosing(self._stream(start)) as answers:
             return await anext(answers)
-
-    submitters = _coroutine(Client.submitters)

@@ -141,19 +141,9 @@ class Client(PoolCommands, GrowingLog):
         return self._pool.history(constraint, at=at)
 
     def submitters(self, *, negotiator: str = "", at: float | None = None) -> list[Standing]:
-        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings.
-
-        :param at: as of this instant, in seconds since the epoch; None: as of the log's last event
-        :raises LogBeginsLater: the log begins after this instant
-        """
         return self._pool.standings(negotiator, at)
 
     def usage(self) -> dict[str, float]:
-        """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1.
-
-        >>> client.usage()
-        {'alice@example.org': 1200.0}
-        """
         return self._pool.usage_of_claims()
 
     def why(self, thing: JobId, at: float | None = None, *, verbose: bool = False) -> list[str]:

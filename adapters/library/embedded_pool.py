@@ -260,13 +260,6 @@ class Pool(Submitters, LogQueries):
         return plain_ads(Views(self._views).history_ads(), constraint, self._engine.world.now())
 
     def usage(self) -> dict[str, float]:
-        """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1.
-
-        >>> pool.run()
-        True
-        >>> pool.usage()
-        {'alice@example.org': 3600.0}
-        """
         return {name: amount / 1000 / SECOND for name, amount in self._engine.state.usage.items()}
 
     def subscribe(self, subscriber: Callable[[int, Event], None]) -> None:

@@ -250,11 +250,6 @@ class Submitters(Machines):
         return fold(log.read(0, position)), instant
 
     def submitters(self, *, negotiator: str = "", at: float | None = None) -> list[Standing]:
-        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings.
-
-        :param at: as of this instant, in seconds since the epoch; None: now
-        :raises LogBeginsLater: the log begins after this instant
-        """
         state, now = self._state_at(at)
         try:
             name = negotiator_named(state.settings, negotiator)

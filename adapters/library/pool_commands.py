@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypedDict
 
+from ...domain.negotiator.accounting import Standing
 from ...domain.ports import stimuli as s
 from ...domain.submit import SubmitWarning
 from ...replay.narration.sentences import UnknownThingError
@@ -55,6 +56,22 @@ class PoolCommands(ABC):
     @abstractmethod
     def _is_queued(self, jobs: Sequence[tuple[int, int | None]]) -> Sequence[bool]:
         """Return, for each job (cluster, proc) or cluster (cluster, None), True if the queue contains it."""
+
+    @abstractmethod
+    def usage(self) -> dict[str, float]:
+        """Return the weighted usage of ended claims by submitter, in seconds of a slot of weight 1.
+
+        >>> client.usage()
+        {'alice@example.org': 1200.0}
+        """
+
+    @abstractmethod
+    def submitters(self, *, negotiator: str = "", at: float | None = None) -> list[Standing]:
+        """Return, by name, the standings of submitters who have jobs or had slots: priorities, usage and settings.
+
+        :param at: as of this instant, in seconds since the epoch; None: now, or for a `Client`, as of the last event
+        :raises LogBeginsLater: the log begins after this instant
+        """
 
     def _manage(self, kind: type[s.Command], name: str, user: str, *arguments: Any, **more: Any) -> Any:
         """Execute a command for administrators, and return the answer."""
