@@ -300,8 +300,7 @@ def had_ads(pool: PoolInstant, settings: Mapping[str, str], log: EventStore, at:
     """Return the ad of a manager that is one of several, with the reason for its state."""
     from ...domain.events import HadTransitioned
     from ...domain.state_machines.had import LEADER, PRE
-    from ...replay.narration.formatting import instant
-    from ...replay.narration.sentence_tables import cause_words
+    from ...replay.listing.event_lines import rows_by_subject
 
     managers = settings.get("HAD_LIST", "").split()
     if settings.get("HAD_NAME") not in managers:
@@ -312,9 +311,8 @@ def had_ads(pool: PoolInstant, settings: Mapping[str, str], log: EventStore, at:
     index, state = managers.index(settings["HAD_NAME"]), PRE
     ad = daemon_ad("HAD", settings["HAD_NAME"], settings["HAD_NAME"], pool)
     if isinstance(last, HadTransitioned) and is_current:
-        heard = f", last heard at {instant(last.heard)} UTC" if last.heard else ""
-        reason = f"{cause_words(last.cause)}{f': {last.manager}{heard}' if last.manager else ''}"
-        state, ad["HadReason"], ad["HadStateTime"] = last.target, reason, last.at // SECOND
+        ((_, row),) = rows_by_subject(last)
+        state, ad["HadReason"], ad["HadStateTime"] = last.target, row.details, last.at // SECOND
     ad.update({"HadState": state, "HadIsActive": state == LEADER, "HadIndex": index})
     ad["HadSelfId"], ad["HadList"] = len(managers) - 1 - index, ", ".join(managers)
     ad["HadControlleeName"] = settings.get("HAD_CONTROLLEE", "NEGOTIATOR")

@@ -62,13 +62,16 @@ _FORMS: Final[dict[str, Callable[[Any], str]]] = {
     "cause": cause_words,
     "chunks": lambda columns: f"{len(columns)} chunks",
     "facts": lambda facts: shorten_text(", ".join(f"{name} {value}" for name, value in facts.items())),
+    "everywhere": lambda _: " at all managers",
     "executable": lambda ad: ad.get("Executable", ""),
     "instant": instant,
     "instant_or_unknown": lambda at: instant(at) if at else "?",
+    "joined": ", ".join,
     "kept": lambda ad: "offline" if is_offline(ad) else "absent",
     "names": lambda names: shorten_text(", ".join(names), 60) or "nothing",
     "settings": lambda ad: shorten_text(", ".join(f"{name} = {text or 'its default'}" for name, text in ad.items())),
     "numbers": lambda numbers: shorten_text(", ".join(map(str, numbers)), 60),
+    "on": lambda is_on: "on" if is_on else "off",
     "priorities": lambda values: shorten_text(", ".join(f"{name} {value:.6g}" for name, value in values.items())),
     "report": _report_name,
     "seconds": lambda seconds: interval(seconds * 1_000_000),
@@ -235,28 +238,9 @@ def _expired_row(event: e.MachineExpired) -> Row:
     return Row("expired", "its execution point is silent") if event.expired else Row("heard", "its execution point")
 
 
-def _had_row(event: e.HadTransitioned) -> Row:
-    heard = f", last heard at {instant(event.heard)} UTC" if event.heard else ""
-    manager = f": {event.manager}{heard}" if event.manager else ""
-    return Row(event.row, f"{cause_words(event.cause)}{manager}", event.source, event.target)
-
-
 def _manager_row(event: e.ManagerHeard) -> Row:
     last = f"last heard at {instant(event.last)} UTC" if event.last else "not heard yet"
     return Row("heard", f"again; {last}") if event.heard else Row("silent", last)
-
-
-def _conflict_row(event: e.SettingConflicted) -> Row:
-    where = f"no contact since {instant(event.since)} UTC; " if event.since else ""
-    theirs = f"there {event.value:g} at {instant(event.set_at)} UTC, by {event.user}"
-    own = f"here {event.own_value:g} at {instant(event.own_set_at)} UTC, by {event.own_user}"
-    return Row("conflict", f"{where}{event.name} of {event.submitter}: {own}; {theirs}; the later one is used")
-
-
-def _switch_row(event: e.DaemonsSwitched) -> Row:
-    where = " at all managers" if event.everywhere else ""
-    user = f"{event.user} at {event.manager}" if event.manager else event.user
-    return Row("on" if event.on else "off", f"{', '.join(event.daemons)}{where}, by {user}")
 
 
 def _quotas_row(event: e.QuotasAssigned) -> Row:
@@ -292,10 +276,7 @@ _OF_ONE: dict[type[e.Event], tuple[str, Callable[[Any], Row]]] = {
     # kind: (the field with the subject's name, or a fixed name), the function that formats the line
     e.QuotasAssigned: ("negotiator", _quotas_row),
     e.SubmitterSet: (".submitter", _submitter_row),
-    e.HadTransitioned: ("had", _had_row),
     e.ManagerHeard: (".peer", _manager_row),
-    e.SettingConflicted: (".peer", _conflict_row),
-    e.DaemonsSwitched: ("manager", _switch_row),
     e.RequestAnswered: (".user", _answer_row),
     e.EvaluationRecorded: ("evidence", _evaluation_row),
     e.DefragPolled: ("defrag", _poll_row),
