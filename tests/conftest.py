@@ -62,6 +62,8 @@ LONGEST = (
     "stores/test_processes.py", "pool/test_job_output.py", "runs/test_accounts_agree.py",
     "peers/test_roles_apart.py", "replay/test_cycles_taken_again.py", "audit/test_slots.py",
     "slots/test_drain_estimates.py", "stores/test_readers.py", "pool/test_library.py", "test_layout.py",
+    "pool/test_checkpoint_destination.py", "pool/test_deferral.py", "kit/test_strategies.py",
+    "replay/test_why_cites.py", "defrag/test_poll.py", "negotiation/test_cycle_by_oracle.py",
     "pool/test_timers.py", "domain/test_allowance.py", "classad/test_corpus.py", "execution/test_cron.py",
     "execution/test_refusing_disk.py", "tools/test_hostile_output.py", "files/test_remote_jobs.py",
     "classad/test_syntax.py", "domain/test_role_folds.py", "defrag/test_limits_and_progress.py",
