@@ -18,7 +18,7 @@ from ctypes.util import find_library
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from .. import forked
+from .. import forked, ports
 from ..front import transcript
 from ..front.installed import environment
 from ..pool.real import Folder
@@ -93,6 +93,9 @@ def type_group(group: Group, folder: Path) -> list[str]:
     commands.mkdir()
     server = forked.server()
     _program(commands / "poolbook", f'{sys.executable} -SE {COMMAND} "$0" {server} "$@"')
+    _program(
+        commands / "shuf", f"{sys.executable} -SE {ports.__file__}"
+    )  # PORT=$(shuf ...): random ports may be in use
     _program(commands / "python3", f'{sys.executable} "$@"')
     _program(commands / "sudo", 'env AS_USER=$(id -u "$2") sh -c \'shift; "$@"\' "$@"')  # sudo -u USER poolbook ...
     processes = Folder(home)
