@@ -59,7 +59,7 @@ ORDERS = {"queue": ("jobs", "2, 3"), "newest": ("history", "1 DESC"), "oldest": 
 def select_ranges_after(
     connection: sqlite3.Connection, owners: Sequence[str], after: tuple[int, int]
 ) -> Iterator[ProcRange]:
-    """Yield the jobs in the queue that follow a job id, lazily and sorted by id: all, or those of some owners. An index
+    """Yield the jobs in the queue that follow a job id, lazily and sorted by id: all, or some owners' jobs. An index
     finds the first one."""
     owned = "AND (SELECT owner FROM clusters c WHERE c.cluster = t.cluster) IN (SELECT value FROM json_each(:owners))"
     parameters = {"cluster": after[0], "proc": after[1], "owners": _as_json(owners)}

@@ -60,7 +60,7 @@ class QueuedRange:
     @property
     def changes(self) -> Changes:
         """The changes, shared between ranges: replace them, never modify them. The events of a single job are folded
-        only when its changes are read, because views at a time do not read those of jobs that end."""
+        only when its changes are read, because views at a time do not read the changes of jobs that end."""
         if self._unfolded:
             self._changes = dict(self._changes)
             for base, event in self._unfolded:

@@ -231,5 +231,5 @@ class SlotsFold:
         execute("DELETE FROM absent WHERE slot=?", [(name,) for name in self._absent])
         absent = [row for row in self._absent.values() if row is not None]
         execute(insertion("absent"), absent)
-        if absent:  # those that are forgotten
+        if absent:  # the machines are forgotten
             self._connection.execute("DELETE FROM absent WHERE until <= (SELECT MAX(since) FROM absent)")

@@ -261,7 +261,7 @@ class Views:
             yield from ads(clusters, job_range)
 
     def ads_after(self, job: tuple[int, int], owners: Sequence[str] = ()) -> Iterator[ClassAd]:
-        """Yield the ads of the jobs in the queue that follow a job id, sorted by id: all, or those of some owners."""
+        """Yield the ads of the jobs in the queue that follow a job id, sorted by id: all, or only some owners' jobs."""
         clusters = Clusters(self.connection)
         for job_range in select_ranges_after(self.connection, owners, job):
             yield from ads(clusters, job_range)
@@ -351,7 +351,7 @@ class Views:
         return [decode_slot(record) for (record,) in self.connection.execute("SELECT record FROM slots ORDER BY born")]
 
     def slot_counts(self) -> list[tuple[str, str, int]]:
-        """Count the slots by state and activity, without those of machines that are gone."""
+        """Count the slots by state and activity, without slots of machines that are gone."""
         statement = (
             f"SELECT state, activity, COUNT(*) FROM slots WHERE machine NOT IN ({GONE}) GROUP BY 1, 2 ORDER BY 1, 2"
         )

@@ -126,7 +126,7 @@ class VirtualWorld(World):
     _started: list[Stimulus] = field(default_factory=list)
     _serial: int = 0
     started_keys: set[str] = field(default_factory=set)  #: the keys of all activations ever started
-    _waiting_keys: set[str] = field(default_factory=set)  #: those of which only the input files were transferred
+    _waiting_keys: set[str] = field(default_factory=set)  #: only their input files were transferred
 
     def now(self) -> int:
         return self.clock

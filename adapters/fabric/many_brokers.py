@@ -1,6 +1,6 @@
 """The carrier of a role that has joined several managers, each with its own broker.
 
-In the broker of a manager, that manager is called ``manager``. The role knows the one of its own pool that it joined
+In the broker of a manager, that manager is called ``manager``. The role knows its pool's manager that it joined
 first by this name, and another one as ``manager/NAME``. A manager itself uses its own broker, and the brokers of the
 managers that it has joined: there, only their managers receive from it.
 

@@ -143,7 +143,7 @@ class QueryReply(Struct, frozen=True):
 
 
 class Advertise(Struct, frozen=True, tag_field="kind", tag="Advertise"):
-    """Ads of one type that a pool forwards to a view server, which holds those of the last round.
+    """Ads of one type that a pool forwards to a view server, which holds the ads of the last round.
 
     HTCondor's collector sends an update for each ad, and an invalidation. Here the last request of a round ends the
     ads that were in no request of the round.

@@ -290,7 +290,7 @@ class _Work:
                     self._submit(dict(commands), [call for call in group if not call.cancelled()])
 
     def _arrived_calls(self) -> list[_Call[Any]]:
-        """Wait for calls, and return them together with those that follow immediately. Return an empty list at the
+        """Wait for calls, and return them together with any that follow immediately. Return an empty list at the
         end."""
         with self.lock:
             self._arrived.wait_for(lambda: self._waiting or self._stop.is_set())
@@ -427,7 +427,7 @@ def _pickled(function: Callable[..., Any], arguments: tuple[Any, ...], options: 
 
 
 def _results(calls: Sequence[_Call[list[T]]], end: float | None) -> Iterator[list[T]]:
-    """Yield the results of calls in order. Cancel those that are left if one fails, or at the end."""
+    """Yield the results of calls in order. Cancel the rest if one fails, or at the end."""
     try:
         for call in calls:
             yield call.result(None if end is None else end - time.monotonic())

@@ -209,7 +209,7 @@ class GrowingLog(LogReader):
 
     @abstractmethod
     def _new_events(self, reached: int, times: Iterator[None]) -> Iterator[tuple[int, Event]]:
-        """Yield the events after a position and, at these times, those that have been appended."""
+        """Yield the events after a position and, at these times, newly appended events."""
 
     def follow(
         self,

@@ -184,7 +184,7 @@ class PoolbookExecutor(JobExecutor):
         if state == JobState.FAILED and change.code == 0:
             state = JobState.COMPLETED
         if change.code is not None:
-            for stage in _STAGES:  # PSI/J ignores those that the job has passed
+            for stage in _STAGES:  # PSI/J ignores stages that the job has passed
                 self._set(native_id, JobStatus(stage, time=change.at / 1_000_000))
         code = -change.signal if change.code is None and change.signal is not None else change.code
         message = (

@@ -2,7 +2,7 @@
 
 A program prints lines ``Name = value``; a line that begins with ``-`` ends a record, and so does the exit of the
 program. The word after ``-`` is the record's tag. The last record of each program and tag is added to the ads of the
-machine's slots, or of those that the record or SLOTS selects. A program with METRICS monitors devices: its records are
+machine's slots, or of those the record or SLOTS selects. A program with METRICS monitors devices: its records are
 the use of each device since its last record. As in the startd, a program runs every PERIOD seconds (Periodic: a program
 that is still running is left alone, or killed and run again if KILL is set), PERIOD after it last exited (WaitForExit),
 once (OneShot), or not on a schedule (OnDemand). A program waits if the JOB_LOAD of all running programs would exceed
@@ -200,7 +200,7 @@ class Cron:
         return any(state.child is not None and not state.published for state in self._states.values())
 
     def start_due_programs(self, now: int) -> None:
-        """Start the programs that are due, if there is room for them, and kill those that have to end."""
+        """Start the programs that are due, if there is room for them, and kill overdue ones."""
         for state in list(self._states.values()):
             if state.child is not None and 0 < state.kill_at <= now:
                 state.child.signal(signal.SIGKILL)

@@ -40,7 +40,7 @@ def poolbook_arguments(*words: str) -> list[str]:
 
 
 class ChildProcesses:
-    """Carries out the transitions of a supervision. ``others`` receives those that do not concern processes."""
+    """Carries out the transitions of a supervision. ``others`` receives transitions that do not concern processes."""
 
     def __init__(
         self, supervision: Supervision, command_of: Callable[[str], DaemonCommand], watch: Watch, unwatch: Unwatch,
@@ -53,7 +53,7 @@ class ChildProcesses:
         self._processes: dict[str, tuple[subprocess.Popen[bytes], int, DaemonCommand]] = {}
 
     def act(self, transitions: Iterable[t.Transition]) -> None:
-        """Carry out transitions, and those that result from them."""
+        """Carry out transitions and their consequences."""
         due = list(transitions)
         while due:
             transition = due.pop(0)

@@ -18,7 +18,7 @@ from ...projections.pool_history import GROUPS, LEVELS, SLOTS, SUBMITTERS, USERS
 
 DEFAULT_STORAGE: Final = 10_000_000
 _SHARES: Final[Mapping[int, float]] = {SLOTS: 0.8, **dict.fromkeys((SUBMITTERS, GROUPS, USERS), 0.2 / 3)}
-"""The shares of the data sets in the storage. Almost all lines are those of slots."""
+"""The shares of the data sets in the storage. Almost all lines describe slots."""
 _LAST_SHARE: Final = 0.8
 """The share of the last level in that of its data set. The others have equal shares of the rest."""
 

@@ -1,4 +1,4 @@
-"""The pools in MONITOR_MULTIPLE_COLLECTORS, whose ads are monitored instead of those of the log's own pool.
+"""The pools in MONITOR_MULTIPLE_COLLECTORS, whose ads are monitored instead of the ads of the log's own pool.
 
 Source: ``StatsD::getDaemonAds`` (gangliad/statsd.cpp).
 """

@@ -1,6 +1,6 @@
 """Publish a pool's metrics at regular intervals: reads the log and its views, but never writes to the log.
 
-The settings are those of condor_metricd, or of condor_gangliad (``GANGLIAD_`` settings, Ganglia only).
+The settings are the same as for condor_metricd, or condor_gangliad (``GANGLIAD_`` settings, Ganglia only).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reset aggregate metrics to 0 that are no longer updated, since Ganglia would keep their last value.
 
-The metrics are also written to a file, in HTCondor's format, so that a restart resets those that have ended meanwhile.
+The metrics are also written to a file, in HTCondor's format, so that a restart resets metrics that ended meanwhile.
 Source: ``StatsD::publishAggregateMetrics``, ``Metric::serialize``.
 """
 

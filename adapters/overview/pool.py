@@ -43,7 +43,7 @@ def pool_overview(queries: Queries, findings: int = 20) -> PoolOverview:
 
 def _present_rejections(queries: Queries) -> list[RejectionRow]:
     """Return the rejections that still apply. A rejection stays in the views under the first job of its autocluster, so
-    there can be older ones for the same jobs: together, those of a submitter have no more jobs than wait."""
+    there can be older ones for the same jobs: together, a submitter's rejections have no more jobs than wait."""
     idle: Counter[str] = Counter()
     for submitter, _, _, status, jobs in queries.views.counts():
         idle[submitter] += jobs if status == STATUS_NUMBERS["Idle"] else 0

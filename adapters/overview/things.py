@@ -306,7 +306,7 @@ def _cycle(queries: Queries, name: str, offset: int) -> Thing:
 
 
 def _event(queries: Queries, name: str, offset: int) -> Thing:
-    """Return an event and those of the same decision, which have the same stimulus."""
+    """Return all events of an event's decision, which have the same stimulus."""
     if not (name.isascii() and name.isdecimal() and 0 < int(name) <= queries.log.head.position):
         last = queries.log.head.position
         raise UnknownThingError(f"the log has no event {name} at this time; use a number from 1 to {last}")

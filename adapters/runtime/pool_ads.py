@@ -407,7 +407,7 @@ class _Gathered:
 
     def with_attributes(self, ad: ClassAd) -> ClassAd:
         """Add an administrator's attributes (SCHEDD_ATTRS, SCHEDD_CRON, ...) to an ad of a daemon of this log. As in
-        HTCondor, they replace the schedd's own attributes, but not those of other daemons, or of all daemons."""
+        HTCondor, they replace the schedd's own attributes, but not other daemons' attributes, or all daemons'."""
         from ...domain.state.caches import ad_from_attributes
         from ...domain.state.pool_settings import DAEMON_ATTRIBUTES
 

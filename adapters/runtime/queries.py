@@ -71,7 +71,7 @@ class QueueAds(NamedTuple):
 
     ads: Iterable[ClassAd]
     at: int
-    note: str = ""  #: where the ads are from, unless they are those of the queue itself
+    note: str = ""  #: where the ads are from, unless they are from the queue itself
 
 
 class RunningProcess(NamedTuple):
@@ -212,7 +212,7 @@ class Queries:
 
     def queue_after(self, job: tuple[int, int], owners: Sequence[str] = ()) -> Iterator[ClassAd]:
         """Yield the ads of the jobs in the `queue` that follow a job id, sorted by id, without building the ads of the
-        others: all, or those of some owners. Raise `NotKnown` if no imported file contains the queue."""
+        others: all, or only some owners' jobs. Raise `NotKnown` if no imported file contains the queue."""
         if not self.imported:
             return self.views.ads_after(job, owners)
         by_id = {(int(ad.eval("ClusterId")), int(ad.eval("ProcId"))): ad for ad in self.queue().ads}

@@ -243,7 +243,7 @@ class ScenarioSensors:
 
 
 def _merge(readings: Readings, values: Mapping[str, str], slots: tuple[str, ...], now: int, until: int = 0) -> Readings:
-    """Return the readings, overridden by those of a line, which hold until ``until`` (0: without end)."""
+    """Return the readings, overridden by a line's readings, which hold until ``until`` (0: without end)."""
     if slots:
         own = {name: _of_slot(name, value, now, until) for name, value in values.items()}
         changed_slots = {slot: {**readings.slots.get(slot, {}), **own} for slot in slots}

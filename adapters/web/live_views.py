@@ -69,7 +69,7 @@ class LiveViews:
         self._clients = 0
 
     async def answer(self, request: Request, caller: Caller) -> Response:
-        """Return the stream of a view. Its parameters are those of the view's endpoint, with ``view``, its name."""
+        """Return the stream of a view. It takes the parameters of the view's endpoint, and ``view``, its name."""
         parameters = dict(request.query_params)
         name = parameters.pop("view", "")
         if name not in self._views:

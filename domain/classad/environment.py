@@ -33,7 +33,7 @@ def _context(key: str) -> ClassAd:
 LEFT_CONTEXT = _context("lctx")
 RIGHT_CONTEXT = _context("rctx")
 
-# Names with a special meaning unless an ad has an attribute of that name; MATCH_NAMES adds those of a match.
+# Names with a special meaning unless an ad has an attribute of that name; MATCH_NAMES adds a match's names.
 _SPECIAL_NAMES = frozenset({"toplevel", "root", "self", "my", "parent", "currenttime"})
 _TIME_CALL = parse("time()")
 MATCH_NAMES = _SPECIAL_NAMES | {"left", "right"} | MATCH_ROOT._cells.keys() | LEFT_CONTEXT._cells.keys()

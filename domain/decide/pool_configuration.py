@@ -115,7 +115,7 @@ def configured_pool_settings(load: Load, warn: Callable[[str], None] = lambda wa
 
 def _attributes_of_ads(negotiator: Configuration, load: Load, warn: Callable[[str], None]) -> Ad:
     """Return the settings for the attributes that an administrator adds to ads. Loading a daemon's configuration takes
-    time, so those of daemons without such attributes are not loaded."""
+    time, so daemons without such attributes are skipped."""
     attributes: Ad = {}
     for lists in ATTRIBUTES_OF_ADS:
         names = (*lists.settings, *(f"{lists.daemon}.{name}" for name in lists.settings))

@@ -54,7 +54,7 @@ class Refusal(PoolbookError):
 
 
 class Tables(dict[str, StateMachine]):
-    """The state machines by name: those of slots and their lettered transitions, of jobs, claims, matches and drains.
+    """The state machines by name: for slots and their lettered transitions, jobs, claims, matches and drains.
     The dialect's machines are built on first use, because most commands move only jobs."""
 
     def __init__(self, dialect: str = DEFAULT_DIALECT, **machines: StateMachine) -> None:

@@ -230,7 +230,7 @@ class Supervision:
         return self._stop(now, daemon, how, again=True)
 
     def reconfigure(self, now: int, daemons: Sequence[str], startds: Sequence[str] = ()) -> list[t.Transition]:
-        """Start daemons that are new in the configuration, stop those that it does not list any more. A wait that has
+        """Start daemons that are new in the configuration, stop daemons that it no longer lists. A wait that has
         begun keeps its length."""
         old = set(self.master.daemons)
         made = self._emit(t.Reconfigured(now, tuple(daemons), tuple(startds)))

@@ -33,7 +33,7 @@ RULES, OF_LIMITS, OF_GROUPS, OF_WHOLE, OF_SEVERAL, OF_REASONS = 8, 2, 4, 16, 32,
 """The version of the cycle rules (``CycleHeld.rules``), and the numbers added to it if a job names concurrency limits,
 if there are accounting groups (earlier versions ignored both), if a match names the whole partitionable slot (in
 earlier versions: the dynamic slot), if there are several access points (earlier versions treated them as one), and if
-the reasons of rejections may differ from those of earlier versions, which counted the slots that
+the reasons of rejections may differ from earlier versions, which counted the slots that
 NEGOTIATOR_SLOT_CONSTRAINT excludes, and omitted used-up group quotas if a partitionable slot had no cores left."""
 Why = Callable[[str], tuple[int, str, str]]
 

@@ -65,7 +65,7 @@ class World:
         raise NotImplementedError
 
     def start(self, launches: Sequence[Launch | ClientLaunch]) -> None:
-        """Start activations and backfill clients. Skip any that were started before, except those that waited."""
+        """Start activations and backfill clients. Skip any that were started before, unless they waited."""
 
     def signal(self, key: str, how: How) -> None:
         """Send a signal to an activation's processes: end them (soft, hold, remove or hard), or suspend or continue

@@ -87,7 +87,7 @@ Offer = Callable[[int], bool] | None
 
 
 def _offer_of(state: Queue, cluster: Cluster) -> Offer:
-    """Return which jobs of a cluster a manager may match: those of another pool only as far as they flock to it."""
+    """Return which jobs of a cluster a manager may match: another pool's jobs only as far as they flock to it."""
     submitters = state.peers.offered.get(cluster.id // JOBS_PER_ACCESS_POINT) if state.peers.offered else None
     if submitters is None:
         return None

@@ -2,7 +2,7 @@
 
 With USE_JOBSETS, each job of a set has a JobSetId: the number of the cluster that began the set. A set ends when its
 last cluster leaves the queue; the next cluster with its name begins a new one. Names are compared without case. A set
-has the attributes of the ``JOBSET.`` commands of its clusters; those of later clusters override earlier ones.
+has the attributes of the ``JOBSET.`` commands of its clusters; later clusters override earlier ones.
 
 Source: jobsets.cpp, QmgmtHandleSendJobsetAd, AddImplicitJobsets and SetAttribute (qmgmt.cpp) of HTCondor.
 """

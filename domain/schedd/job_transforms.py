@@ -75,7 +75,7 @@ class AppliedTransform(Struct):
 
 
 def record_evaluations(draft: Draft[AccessPoint], applied: AppliedTransform, prefix: str) -> tuple[int, ...]:
-    """Log a transform's evaluations under its prefixed name. Return the positions of those that have references."""
+    """Log a transform's evaluations under its prefixed name. Return the positions of evaluations with references."""
     positions = [
         draft.record_evaluation(
             f"{prefix}{applied.name} {evaluation.purpose}".rstrip(), evaluation.text, evaluation.value, evaluation.read

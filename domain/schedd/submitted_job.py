@@ -15,7 +15,7 @@ DELETED_TEXT = "undefined"
 
 class SubmittedJob:
     """:param cluster: the submission's attributes; for attributes that differ, the first job's values
-    :param own: this job's values that differ from those of the first job
+    :param own: this job's values that differ from the first job's
     :param open: further attributes, besides ``own``, that regular expressions in statements can match
     """
 

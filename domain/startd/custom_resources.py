@@ -110,7 +110,7 @@ def _without_offline(name: str, configured: str, offline: str) -> CustomResource
 
 def _from_ad(configuration: Configuration, name: str, text: str) -> CustomResource:
     """Return the resource that an ad describes. Detected<name> is the quantity or the list of ids. Nested ads contain
-    the properties of single devices, or under ``common`` those of all devices."""
+    the properties of single devices, or under ``common`` the properties of all devices."""
     ad = ClassAd.from_old(text)
     offline = _attribute_text(ad, f"Offline{name}") or configuration.get(f"OFFLINE_{PREFIX}{name}")
     resource = _without_offline(name, _attribute_text(ad, f"Detected{name}") or "0", offline)

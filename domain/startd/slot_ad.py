@@ -252,7 +252,7 @@ def copied_attributes(snapshot: SlotSnapshot) -> dict[str, Any]:
 
 def _attributes_of_job(snapshot: SlotSnapshot) -> dict[str, Any]:
     """Return the attributes of the slot's job that STARTD_JOB_ATTRS lists. As in HTCondor, they are expressions, whose
-    references are those of the slot's ad."""
+    references are resolved in the slot's ad."""
     names = setting(snapshot.state, snapshot.machine, "STARTD_JOB_ATTRS").replace(",", " ").split()
     ad = job_classad(snapshot.state, snapshot.slot, snapshot.caches) if names else None
     return {name: ad[name] for name in names if name in ad} if ad is not None else {}

@@ -1,4 +1,4 @@
-"""The local times of machines: ClockMin and ClockDay are those of the slot's machine, wherever they are read."""
+"""The local times of machines: ClockMin and ClockDay use the slot's machine's clock, wherever they are read."""
 
 from __future__ import annotations
 

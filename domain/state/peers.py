@@ -1,7 +1,7 @@
 """What a role with its own log knows about the logs of the roles elsewhere.
 
 A peer's name is its role, and the name of its schedd or machine: access-point/NAME or execution-point/NAME. A role may
-have several managers: manager is the one of its own pool that it joined first, and manager/NAME is another one.
+have several managers: manager is its pool's manager that it joined first, and manager/NAME is another one.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from .negotiators import NEGOTIATORS, invalid_names, split_prefix
 
 class AttributesOfAds(NamedTuple):
     """The settings that list the attributes which an administrator adds to ads, the daemon that reads these settings,
-    and the prefix that the attributes get in the ads. The log has the list of those that are defined under the first
+    and the prefix that the attributes get in the ads. The log has the list of the defined ones under the first
     setting's name, and the value of each under ``logged`` and the attribute's name."""
 
     daemon: str

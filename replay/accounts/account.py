@@ -1,6 +1,6 @@
 """The account of a time span: slot time and core time by class, badput by cause, waiting times, and shares.
 
-A user's entitlement is its share of the available cores (those of slots that are neither unknown, drained nor used by
+A user's entitlement is its share of the available cores (in slots that are neither unknown, drained nor used by
 the owner) at each moment: in proportion to the inverse of the priority factor, among the accounts that then have jobs
 that want or have a slot. An accounting group's entitlement is its quota, including its subgroups. Both are summed over
 time.

@@ -11,7 +11,7 @@ startd starts without it, a dynamic slot during its runs. If the records of two 
 later run counts.
 
 The cores of a machine's slots add up to the machine's cores: a partitionable slot has only the remaining cores, and a
-dynamic slot whose cores were given to another one (preemption in a partitionable slot) has only those that the other
+dynamic slot whose cores were given to another one (preemption in a partitionable slot) has only the cores the other
 one does not use.
 """
 

@@ -1,7 +1,7 @@
 """The queue of an imported pool at an instant for which no job_queue.log has it, from the records of its jobs.
 
 The history and the job event logs show when a job was submitted, held, released and left; the runs show when it ran.
-A job that none of these records shows is missing. An ad has the attributes that a job keeps, and those that follow from
+A job that none of these records shows is missing. An ad has the attributes that a job keeps, and others derived from
 its status.
 """
 

@@ -1,6 +1,6 @@
 """Collect the records of jobs' runs in an imported log, grouped by job number, in one pass over the log.
 
-If a time window is given, ads outside the window are skipped: those of jobs that left the queue before the window or
+If a time window is given, ads outside the window are skipped: the ads of jobs that left the queue before the window or
 entered it afterwards.
 """
 

@@ -324,7 +324,7 @@ class Rejections:
 
 
 def _place(reason: e.Unmatched) -> int:
-    """Return the place of a reason among those of several negotiators: first the limits, then slots in use."""
+    """Return the place of a reason among several negotiators' reasons: first the limits, then slots in use."""
     return 0 if reason.limit not in ("", "slots") or reason.reached else 1 + (obstacle_kind(reason) in _NO_SLOT)
 
 

@@ -18,7 +18,7 @@ _SHARED = ("pool", "negotiator", "requests", "evidence", "defrag", "daemons")
 
 
 def job_events(log: EventStore, cluster: int, proc: int | None = None) -> list[e.LoggedEvent]:
-    """Return the events that ``why_job`` needs for a job, or for any job of a cluster, in order, except those of the
+    """Return the events that ``why_job`` needs for a job, or for any job of a cluster, in order, except events of the
     next cycle, which depends on the whole log."""
     events = dict(log.read_stream(f"cluster/{cluster}"))
     first, last = _life_of(events, proc)
@@ -118,7 +118,7 @@ def slot_events(
 
 def _since_last_claim(log: EventStore, slot: str, end: int, first: int) -> list[e.LoggedEvent]:
     """Return a slot's own events since its creation or, if it was claimed since, since it was last free before. The
-    newest is the first. Of a long claim, the earlier events are those that are not routine, or none if `first`,
+    newest is the first. Of a long claim, the earlier events are the non-routine ones, or none if `first`,
     the position of its first event, is known."""
     stream, events = f"slot/{slot}", list[e.LoggedEvent]()
     is_claimed = False
@@ -159,7 +159,7 @@ def _creation(log: EventStore, slot: str, before: int, born: int) -> list[e.Logg
 
 
 def _narrated(log: EventStore, slot: str, own: list[e.LoggedEvent], end: int) -> list[e.LoggedEvent]:
-    """Return those of a slot's own events (the newest is the first) that an answer may mention."""
+    """Return which of a slot's own events (the newest is the first) an answer may mention."""
     last, earlier = own[:_NARRATED], own[_NARRATED:]
     explaining = (pair for pair in earlier if not isinstance(pair[1], _ROUTINE) or may_explain(pair[1]))
     begin = own[-1][0] - 1

@@ -52,7 +52,7 @@ class LogProgress:
 class DaemonLogWriter:
     """Appends lines to the logs of `settings`. `folder` has the checkpoint; without it, files that exist are replaced.
     Only lines in the `window` (microseconds) are written. `warn` is called for each file that another program wrote.
-    `logs` folds the events into lines: those of a pool, if it is not given.
+    `logs` folds the events into lines (default: the lines of a pool).
 
     Raises `DaemonLogError` if a file cannot be written."""
 
