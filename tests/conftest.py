@@ -98,7 +98,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Have each worker start its collection at another directory. The first worker to reach a file compiles it for all;
     workers in step would each compile every file of a fresh clone.
 
-    Give the tests a directory of their own: each session of pytest that starts closes the usual one to other users,
+    Give the tests a separate directory: each session of pytest that starts closes the usual one to other users,
     also while tests of another session work there with the rights of several users.
 
     With a seed, draw the same examples each time: not from the constants of those modules that happen to be loaded."""

@@ -1,4 +1,4 @@
-"""The product and its documentation use the words of HTCondor's manual, the event sourcing literature and Python's
+"""The product and its documentation use the words of the HTCondor manual, the event sourcing literature and Python's
 library, and no phrase of plain_english.txt. `make check` runs these tests."""
 
 import ast

@@ -1,6 +1,6 @@
 """Golden: `userprio` shows an idle submitter's priority as of the current time.
 
-The values are those that condor_userprio printed for users without slots in two recordings, after HTCondor's cycles.
+The values are what condor_userprio printed for users without slots in two recordings, after HTCondor's cycles.
 HTCondor's accountant ages all users in each cycle, every NEGOTIATOR_INTERVAL, also while the pool is idle
 (Accountant::UpdatePriorities)."""
 

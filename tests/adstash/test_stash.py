@@ -133,7 +133,7 @@ def test_files_of_json_lines_and_parquet_contain_the_documents(folder: Folder) -
     )  # fmt: skip
     few = [json.loads(line) for line in (folder.path / "few.jsonl").read_text().splitlines()]
     names = {"Cmd", "Owner", "Iwd", "JobPrio"}
-    assert [names.intersection(each) for each in few] == [{"Cmd"}] * 3, "the owner is no number"
+    assert [names.intersection(each) for each in few] == [{"Cmd"}] * 3, "the owner is not a number"
 
 
 def test_a_limit_skips_no_job_of_an_event_that_ends_several(folder: Folder) -> None:

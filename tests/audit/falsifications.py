@@ -290,7 +290,7 @@ KINDS: dict[str, Places] = {
         START_LOGS, r"State change: (?!PREEMPT).*$", lambda found: "State change: PREEMPT is TRUE"
     ),
     "a reason in other words in the StartLog": _edit(
-        START_LOGS, r"State change: .*$", lambda found: "State change: somebody wanted it"
+        START_LOGS, r"State change: .*$", lambda found: "State change: a user wanted it"
     ),
     "the owner's reason in the StartLog": _edit(
         START_LOGS, r"State change: (?!IS_OWNER is TRUE).*$", lambda found: "State change: IS_OWNER is TRUE"

@@ -1,4 +1,4 @@
-"""The logs of the honest pool: job event logs, and those of the daemons."""
+"""The logs of the honest pool: job event logs, and the daemons' logs."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def negotiator_log(t: Truth) -> str:
 
 
 def starter_log(t: Truth) -> str:
-    """Return the log of both runs' starters, as if their slots wrote to one file. The first was told to end."""
+    """Return the log of both runs' starters, as if their slots wrote to one file. The first got a request to end."""
     word, _, value = t.exit.partition(" ")
     ended = f"{'status' if word == 'code' else word}={value}"
     rows: list[tuple[int, str]] = []

@@ -35,7 +35,7 @@ def audit_of(
     *logs: str | bytes, follows: tuple[int, ...] = (), ads: tuple[str, ...] = (), continuation: str = ""
 ) -> Audit:
     """Return the audit of an EventLog "1.log" and of users' logs "2.log"...; `follows`: the log that each of them
-    continues; `ads` are those of a history; `again`: the first log's continuation after all were read."""
+    continues; `ads` are a history's; `again`: the first log's continuation after all were read."""
     audit, sources = Audit(), Sources()
     judge = EventLogAuditor(sources, audit)
     for number, log in enumerate(logs, 1):

@@ -183,7 +183,7 @@ def carrier_of(roles: Roles) -> PointsCarrier:
 
 
 def recording(roles: Roles, slots: int) -> tuple[Events, Events]:
-    """Let a real execution point join. Return the events that it sent when it joined, and those that its slots send
+    """Let a real execution point join. Return the events that it sent when it joined, and the ones its slots send
     when they publish their readings."""
     size = ("-cpus", str(slots), "-slots", str(slots), "-memory", str(8192 * slots))
     token = roles.token()

@@ -55,7 +55,7 @@ class Measurement:
     label: str
     unit: str
     aim: float | None = None
-    peer: tuple[str, str] | None = None  #: the verb and the field of HTCondor's measurement
+    peer: tuple[str, str] | None = None  #: the verb and the field of the measurement of HTCondor
     higher: bool = False  #: whether higher values are better
 
 

@@ -25,7 +25,7 @@ import os, re, shutil, sys, time
 if sys.argv[1:] == ["-classad"]:
     print('MultipleFileSupport = true\nPluginType = "FileTransfer"\nSupportedMethods = "own"\nProtocolVersion = 2')
     sys.exit()
-asked, told = (open(sys.argv[sys.argv.index(name) + 1], mode) for name, mode in (("-infile", "r"), ("-outfile", "w")))
+asked, answer = (open(sys.argv[sys.argv.index(name) + 1], mode) for name, mode in (("-infile", "r"), ("-outfile", "w")))
 for ad in re.findall(r"\[(.*?)\]", asked.read(), re.DOTALL):
     url, name = (re.search(rf'\b{key} *= *"([^"]*)"', ad)[1] for key in ("Url", "LocalFileName"))
     place, _, does = url.partition("://")[2].rpartition("/")
@@ -39,9 +39,9 @@ for ad in re.findall(r"\[(.*?)\]", asked.read(), re.DOTALL):
     elif does != "fail":
         open(name, "w").write(f"of {url}\n")
     good = str(does != "fail").lower()
-    told.write(f'[ TransferSuccess = {good}; TransferUrl = "{url}"; TransferFileName = "{name}";')
-    told.write('TransferError = "it does not want to"; TransferProtocol = "own"; TransferTotalBytes = 17 ] ')
-    told.flush()
+    answer.write(f'[ TransferSuccess = {good}; TransferUrl = "{url}"; TransferFileName = "{name}";')
+    answer.write('TransferError = "it does not want to"; TransferProtocol = "own"; TransferTotalBytes = 17 ] ')
+    answer.flush()
     if does == "fail":
         sys.exit(1)
 """

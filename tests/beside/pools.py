@@ -33,7 +33,7 @@ class Pool(Protocol):
         """The user's uid."""
 
     def processes(self) -> list[int]:
-        """The pool's processes, without those of jobs."""
+        """The pool's processes, without jobs' processes."""
 
     def command(self, name: str, *arguments: str, folder: str = ".") -> str:
         """Call a command as the user, in a folder below the home; return its output."""
@@ -125,7 +125,7 @@ class Own:
 
 
 class Real:
-    """A pool of HTCondor's daemons, in the folder in which ``script`` has built it."""
+    """A pool of HTCondor daemons, in the folder in which ``script`` has built it."""
 
     user = "alice"
 

@@ -59,7 +59,7 @@ def short(name: str) -> str:
 
 @frozen
 class CycleDifference:
-    """The matches of a cycle that only the real negotiator made, and those that only ours made. ``reason`` is one of
+    """The matches of a cycle that only the real negotiator made, and the ones only ours made. ``reason`` is one of
     ``REASONS``, or empty; ``numbers``: every submitter got as many slots. ``against``: other records that contradict
     the real matches, which nothing excuses."""
 

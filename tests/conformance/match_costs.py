@@ -23,7 +23,7 @@ from .visibility import SECOND
 
 @define
 class MatchCosts:
-    """The weights of a recording's matches. ``weights`` are those of the slots that were claimed at any time."""
+    """The weights of a recording's matches. ``weights`` belong to the slots that were claimed at any time."""
 
     record: NegotiatorRecording
     weights: Mapping[str, int]

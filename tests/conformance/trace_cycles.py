@@ -134,7 +134,7 @@ def _timed(events: Iterable[e.Event], moves: Iterable[PlayedTransition]) -> list
 
 
 def _in_turn(events: Iterable[e.Event]) -> Iterator[e.Event]:
-    """Yield the events in an order in which no event of a slot precedes those that it depends on."""
+    """Yield the events in an order in which no event of a slot precedes events it depends on."""
     last: dict[str, int] = {}
     for event in events:
         slot = getattr(event, "slot", "")

@@ -186,7 +186,7 @@ def number(ads: tuple[Ad, ...], name: str) -> float | None:
 
 
 def source(name: str, kind: str, machine: str = "", modified: float = 0.0) -> SourceFile:
-    """Return a file in the form that the readers of HTCondor's files take: its times are in UTC."""
+    """Return a file in the form that the readers of HTCondor files take: its times are in UTC."""
     return SourceFile(1, name, kind, machine, UTC, modified, 1 << 62)
 
 

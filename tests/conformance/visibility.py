@@ -42,7 +42,7 @@ class VisibleEvents:
 
 
 class Visibility:
-    """The views of a pool's cycles. ``weights`` are those of the slots that were claimed at any time."""
+    """The views of a pool's cycles. ``weights`` belong to the slots that were claimed at any time."""
 
     def __init__(self, pool: Sequence[e.Event]) -> None:
         self._pool = pool

@@ -200,7 +200,7 @@ def test_roles_reach_each_other_while_one_of_two_real_brokers_is_down(tmp_path: 
 
 
 def wait_for(carrier: Carrier, datagram: tuple[str, bytes]) -> None:
-    """Wait until a datagram arrives; those that waited for a broker may arrive before."""
+    """Wait until a datagram arrives; datagrams that waited for a broker may arrive before."""
     while datagram not in receive(carrier):
         pass
 

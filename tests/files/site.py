@@ -71,7 +71,7 @@ class Site:
     def start_with(
         self, request: LaunchRequest, transfer_key: str, key: str = "1", urls: Sequence[str] = (), **fields: Any
     ) -> None:
-        """Start a job with a transfer key; ``fields`` are those of `AccessPoint`."""
+        """Start a job with a transfer key; ``fields`` are the fields of `AccessPoint`."""
         urls = tuple(urls) or (self.url,)
         fields = {"ca": self.ca.read_text(), "patience_s": PATIENCE_S, **fields}
         point = AccessPoint(urls=urls, activation=request.key, key=transfer_key, **fields)

@@ -35,7 +35,7 @@ def install(package: Path, folder: Path) -> Path:
 
 
 def environment(commands: Path, home: Path) -> dict[str, str]:
-    """Return a new user's environment: the commands on the path, and nothing of the repository."""
+    """Return a new user's environment: the commands on the path, and no part of the repository."""
     prefixes = ("POOLBOOK_", "_CONDOR_", "PYTHON", "PYTEST")
     variables = {name: value for name, value in os.environ.items() if not name.upper().startswith(prefixes)}
     return {

@@ -118,7 +118,7 @@ def _plain(text: str, with_numbers: bool) -> str:
 
 
 def updated_page(page: str, output: Sequence[str]) -> str:
-    """Return the page with the new output in place of its own, where they differ."""
+    """Return the page with the new output in place of the old one, where they differ."""
     outputs = iter(output)
 
     def block(match: re.Match[str]) -> str:

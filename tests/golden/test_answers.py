@@ -53,7 +53,7 @@ NEWER_KINDS: set[type[e.Event]] = {
     e.ScheddPublished,
     *(kind for kind in e.TOPICS.values() if kind.__module__.endswith((".events.peers", ".events.had"))),
 }
-"""Kinds of event that the logs of the newest release lack: those of the next release will have them."""
+"""Kinds of event that the logs of the newest release lack: logs of the next release will have them."""
 LAST_REJECTIONS = {("0.2.0a2-import-daemons", "2:14"): (40, "reported", "2:15")}
 """A log and the place of the first of several rejections of one second -> the last one of that second."""
 

@@ -1,4 +1,4 @@
-"""Run a pool with `use feature:GPUs` on this machine's GPU, and compare its measurements with those of nvidia-smi.
+"""Run a pool with `use feature:GPUs` on this machine's GPU, and compare its measurements with nvidia-smi's.
 
     python -m tests.gpus.on_a_gpu [DIRECTORY]
 

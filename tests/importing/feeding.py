@@ -1,4 +1,4 @@
-"""Feeds recorded files to the readers of HTCondor's files, whole or in pieces."""
+"""Feeds recorded files to the readers of HTCondor files, whole or in pieces."""
 
 from __future__ import annotations
 

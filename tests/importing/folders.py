@@ -1,4 +1,4 @@
-"""Folders like those that daemons leave behind, made for a test, and imports of them into logs in memory."""
+"""Folders like the ones daemons leave behind, made for a test, and imports of them into logs in memory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def recorded(folder: Path) -> tuple[EventStore, ImportResult]:
 
 
 def source_events(log: EventStore) -> list[Event]:
-    """Return the events from the sources, without those of the import itself."""
+    """Return the events from the sources, without the import's own events."""
     return [event for _, event in log.read(1) if not isinstance(event, SourceFound | SourceRead)]
 
 

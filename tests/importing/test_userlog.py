@@ -223,7 +223,7 @@ RESOURCES = "_(used|requested|allocated)$"
 
 
 def compared(number: int, our_facts: dict[str, str]) -> dict[str, str]:
-    """Return our facts, without those that HTCondor's reader lacks: resources of an eviction, and warnings."""
+    """Return our facts, without facts that HTCondor's reader lacks: resources of an eviction, and warnings."""
     if number in (33, 36):
         return {}
     excluded = {"words", "severity", "warnings"} | {

@@ -28,6 +28,6 @@ def ganglia_lines() -> list[list[str]]:
 
 
 def libganglia_packets() -> list[bytes]:
-    """The packets of HTCondor's gangliad with libganglia."""
+    """The packets of condor_gangliad with libganglia."""
     lines = gzip.decompress((DATA / "ganglia/packets.hex.gz").read_bytes()).decode().split()
     return [bytes.fromhex(line) for line in lines]

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from .machines import Machine
 
 BEAT_S: Final = 0.5
-_FOLDER: Final = "runs"  #: in /srv; jobs of all users write there, also those that run as nobody
+_FOLDER: Final = "runs"  #: in /srv; jobs of all users write there, also jobs that run as nobody
 BEATS: Final = f"""\
 # Writes the time BEATS times (usage: TAG BEATS), in seconds since the kernel started, which is one for all machines.
 beats=$2 record=/srv/{_FOLDER}/$1.$$

@@ -67,7 +67,7 @@ echo ready
 exec env --ignore-signal=CHLD cat > /dev/null
 """
 """What the first process of a machine does. Its arguments: the machine's directory and name, the directories to keep, a
-colon, and the directories to cover, which are those of the other machines, and those that only root may enter although
+colon, and the directories to cover, which belong to the other machines, and ones that only root may enter although
 users run programs in them. The process ignores SIGCHLD, so that the kernel reaps orphans; it ends when its standard
 input does."""
 
@@ -274,7 +274,7 @@ class Machine:
 
     def start(self, argv: Sequence[str | Path], name: str = "", **options: str) -> Daemon:
         """Start a daemon. Its output is appended to NAME.out in the machine's directory (default: the program's
-        name). `options` are those of `run`: user, cwd."""
+        name). `options` are the same as for `run`: user, cwd."""
         output = self.folder / f"{name or Path(argv[0]).name}.out"
         begin = output.stat().st_size if output.exists() else 0
         with output.open("ab") as stream:

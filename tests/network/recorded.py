@@ -176,7 +176,7 @@ def expectations(folder: Path) -> dict[str, Any]:
 
 
 def _settings(path: Path) -> Iterator[tuple[str, str]]:
-    """Yield the settings in a file, without those of roles, of equal slots and of daemons' logs."""
+    """Yield the settings in a file, without settings of roles, of equal slots and of daemons' logs."""
     for line in path.read_text().splitlines():
         name, _, value = line.partition(" = ")
         if value and not re.search(r"_DEBUG$|^NUM_|^MEMORY$|^SLOT_TYPE", name):

@@ -72,7 +72,7 @@ class RecordedPool(RolePool):
     @contextmanager
     def _paused_manager(self) -> Iterator[None]:
         """Pause the manager of pool A while several users submit, since that takes longer here. It negotiates for all
-        jobs at once, when those of pool B already run, so that no others flock before."""
+        jobs at once, when pool B's already run, so that no others flock before."""
         manager, other = self.daemons[POOL_A.manager], self.network.machines.get("apb")
         manager.kill(signal.SIGSTOP)
         try:
@@ -117,7 +117,7 @@ class RecordedPool(RolePool):
         wait_until(lambda: self.statuses(machine).count("2") == int(text.split()[0]), self.texts)
 
     def _kill_and_restart(self, machine: Machine, _: str) -> None:
-        """Kill all processes of a machine; start its role after the delay of HTCondor's master."""
+        """Kill all processes of a machine; start its role after the delay of condor_master."""
         machine.kill9()
         time.sleep(_RESTART_S * SCALE)
         self.start(machine)

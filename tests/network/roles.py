@@ -1,5 +1,5 @@
 """Runs Poolbook's roles on the machines of a network. The first letters of a machine's name determine its role: cm
-(manager), ap (access point), ep (execution point). The machines whose names end with b are those of a second pool."""
+(manager), ap (access point), ep (execution point). The machines whose names end with b belong to a second pool."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def pool_of(name: str) -> Pool:
 
 
 class RolePool:
-    """The roles of machines, in one pool or two. ``settings`` are those of all machines."""
+    """The roles of machines, in one pool or two. ``settings`` apply to all machines."""
 
     def __init__(self, network: Network, settings: Mapping[str, object]) -> None:
         self.network = network
@@ -66,7 +66,7 @@ class RolePool:
     def add_machine(
         self, name: str, settings: Mapping[str, object] | None = None, *, movable_clock: bool = False
     ) -> Machine:
-        """Add a machine of the pool that its name determines. ``settings`` are those that only it has."""
+        """Add a machine of the pool that its name determines. ``settings`` apply only to it."""
         domain = pool_of(name).domain
         machine = self.network.machine(name, domain, movable_clock=movable_clock)
         folder = machine.home("pool")

@@ -1,4 +1,4 @@
-"""Property: machines in namespaces behave like separate machines, and nothing of them remains."""
+"""Property: machines in namespaces behave like separate machines, and leave nothing behind."""
 
 from __future__ import annotations
 

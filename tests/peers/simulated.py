@@ -287,7 +287,7 @@ class Node:
     availability: Availability = field(init=False)
     past_logs: list[StoredLog] = field(factory=list)
     past_disks: list[Disk] = field(factory=list)
-    past_worlds: list[NodeWorld] = field(factory=list)  #: those of earlier logs, whose processes may still run
+    past_worlds: list[NodeWorld] = field(factory=list)  #: the worlds of earlier logs, whose processes may still run
     crashes_with_power: bool = False  #: whether a `Crash` is that of the machine
     shortest_lease: int = 0  #: how long a claim lasts at least after its last renewal, in microseconds
     _booted: int = 0

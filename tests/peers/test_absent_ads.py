@@ -1,4 +1,4 @@
-"""Golden: the ads of machines that are silent, turned off or back, as in a recording of HTCondor's collector."""
+"""Golden: the ads of machines that are silent, turned off or back, as in a recording of condor_collector."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def absent_ads(pool: SimulatedPool) -> list[ClassAd]:
 
 
 def shown(pool: SimulatedPool) -> tuple[list[str], list[str]]:
-    """Return the slots that are present, and those that are absent."""
+    """Return the present slots, and the absent slots."""
     views = Views(folded([*pool.manager.log.read()]))
     ads = views.slot_ads(now(pool)), views.absent_ads(now(pool))
     present, absent = (sorted(str(ad.eval("Name")) for ad in each) for each in ads)

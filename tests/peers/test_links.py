@@ -1,4 +1,4 @@
-"""The cost of a role's links depends on what has changed, and they keep nothing of what has ended."""
+"""The cost of a role's links depends on what has changed, and they forget what has ended."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ads of offline machines: those of machines that sleep, and that an administrator or a program may wake."""
+"""The ads of offline machines, which sleep, and which an administrator or a program may wake."""
 
 from __future__ import annotations
 

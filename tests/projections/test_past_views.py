@@ -1,4 +1,4 @@
-"""Property: the views at each position of a log equal those of a log that ends there, with and without snapshots."""
+"""Property: the views at each position of a log equal the ones of a log that ends there, with and without snapshots."""
 
 from __future__ import annotations
 

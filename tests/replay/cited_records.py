@@ -34,7 +34,7 @@ _OVER: Final = (
 )
 _SCHEDD_GONE: Final = r"Starter pid {starter} (exited with status|died on signal)"
 
-# A sentence's code -> what its main record must say. {job} and {slot} are those that the sentence names or is about,
+# A sentence's code -> what its main record must say. {job} and {slot} are the ones that the sentence names or is about,
 # {header} is the job as a job event log writes it, other names are the sentence's facts.
 RECORD_PATTERNS: Final = {
     "submitted": r"^000 \({header}\.\d+\) .* Job submitted from host",
@@ -156,7 +156,7 @@ class Cited:
         return next((match for match in matches if match), None)
 
     def _lines_to(self, place: str) -> list[str]:
-        """Return the lines of a log up to a place, with those of the previous file if the log was rotated there."""
+        """Return the lines of a log up to a place, with the previous file's lines if the log was rotated there."""
         name, _, line = place.rpartition(":")
         path = self._paths[name][0]
         lines = text_of(path)

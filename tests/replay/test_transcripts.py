@@ -30,7 +30,7 @@ class Session:
     def __init__(self, *, as_text: bool = False) -> None:
         self.words = as_text
         self.pool = PointPool()
-        self.told: list[Sentence] = []
+        self.sentences: list[Sentence] = []
 
     def answer(self, command: str) -> list[str]:
         verb, *arguments = command.split()
@@ -58,7 +58,7 @@ class Session:
             assert answer == why_slot(all_events, name)
         else:
             assert answer == why_job(all_events, int(name), selection.proc or 0)
-        self.told += [*answer.lines, *answer.life]
+        self.sentences += [*answer.lines, *answer.life]
         if self.words:
             return [*answer.texts, *([dated_line(sentence) for sentence in answer.life] if verbose else [])]
         return coded(answer, verbose)
@@ -101,7 +101,7 @@ def sentences() -> str:
         for entry in path.read_text(encoding="utf-8").splitlines():
             if entry.startswith(SIGN):
                 session.answer(entry.removeprefix(SIGN))
-        for sentence in session.told:
+        for sentence in session.sentences:
             texts.setdefault((sentence.code, sentence.cause), sentence.full)
     return "".join(f"{code} [{cause}]\n    {text}\n" for (code, cause), text in sorted(texts.items()))
 

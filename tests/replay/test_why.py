@@ -90,7 +90,7 @@ def test_every_job_and_slot_has_an_answer(commands: list[str], back: int) -> Non
 def _job(
     events: list[tuple[int, Event]], number: int, proc: int, at: int | None = None, pool: Pool | None = None
 ) -> list[str]:
-    """Return the answer from a log's events, or from those of the job and the pool's log."""
+    """Return the answer from a log's events, or from the job's events and the pool's log."""
     try:
         answer = why_job(events, number, proc, at, read_log=None if pool is None else pool.log.read)
         assert len(answer.lines) <= MOST_LINES

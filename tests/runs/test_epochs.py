@@ -1,4 +1,4 @@
-"""Golden and property: the runs of jobs as ads, in the form of HTCondor's epoch history."""
+"""Golden and property: the runs of jobs as ads, in the form of the epoch history."""
 
 from __future__ import annotations
 

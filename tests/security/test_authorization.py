@@ -42,7 +42,7 @@ def test_the_collector_decides_the_same(recorded: dict[str, dict[str, str]]) -> 
     ],
 )  # fmt: skip
 def test_scopes_limit_a_token_as_in_htcondor(scopes: set[str] | None, allowed: set[str]) -> None:
-    """The expected levels are those that the recorded pool allowed to tokens with these scopes."""
+    """The expected levels are what the recorded pool allowed to tokens with these scopes."""
     assert {level for level in ASKED if is_authorized({}, CONDOR, LOCAL, level, scopes).allowed} == allowed
 
 

@@ -1,4 +1,4 @@
-"""golden: the condor_token tools print what those of HTCondor 25.14.1 printed (htcondor_token_tools.json; USAGE stands
+"""golden: the condor_token tools print what HTCondor 25.14.1's printed (htcondor_token_tools.json; USAGE stands
 for the help). Specification: ``poolbook token`` creates, lists and revokes tokens, and approves requests for them."""
 
 import io

@@ -1,4 +1,4 @@
-"""Requests for tokens and revocations, compared with the rules of HTCondor's daemons (daemon_core_main.cpp)."""
+"""Requests for tokens and revocations, compared with the rules of HTCondor (daemon_core_main.cpp)."""
 
 import sqlite3
 import threading

@@ -78,7 +78,7 @@ def test_reading_another_users_log_leaves_no_files(shared: Path) -> None:
         assert files_next_to(shared) == before, command
     assert call(shared, OTHER, "q", "-all", "-af", "ProcId").stdout == "0\n1\n"
     assert call(shared, OWNER, "rm", "1.0").returncode == 0
-    assert call(shared, OTHER, "q", "-all", "-af", "ProcId").stdout == "1\n", "and reads what came after"
+    assert call(shared, OTHER, "q", "-all", "-af", "ProcId").stdout == "1\n", "and reads later events"
 
 
 def test_reading_during_writes_leaves_no_files_of_the_reader(shared: Path) -> None:

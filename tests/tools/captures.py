@@ -29,7 +29,7 @@ class Capture(NamedTuple):
 
 @cache
 def index() -> list[str]:
-    """Return the names of all captures of the commands that Poolbook has, including those that are not copied here."""
+    """Return the names of all captures of the commands that Poolbook has, including ones that are not copied here."""
     return (DATA / "INDEX").read_text(encoding="utf-8").split()
 
 

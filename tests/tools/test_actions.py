@@ -23,7 +23,7 @@ from poolbook.domain.classad import ClassAd, Context
 from ..together import together
 from .captures import capture
 
-# The results for the single jobs and for those of the selection, with the number of jobs in the queue.
+# The results for the single jobs and for the jobs of the selection, with the number of jobs in the queue.
 Outcome = tuple[list[int], dict[int, int] | None, int]
 NOTHING: dict[int, int] = {}
 ONE_DONE = {SUCCESS: 1}

@@ -44,7 +44,7 @@ def call(served: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.M
 
 
 def htcondors_output(name: str) -> str:
-    """Return the output of HTCondor's tool, with this machine's name in place of its own."""
+    """Return the output of the HTCondor tool, with this machine's name in place of the recorded one."""
     return capture(name).out.replace(ADDRESS, f"<{HERE}>").replace("slot1@localhost", f"slot1@{HERE}")
 
 

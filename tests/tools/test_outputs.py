@@ -1,4 +1,4 @@
-"""Golden: every capture of HTCondor's commands is tested, or listed in docs/tools.md as not implemented."""
+"""Golden: every capture of an HTCondor command is tested, or listed in docs/tools.md as not implemented."""
 
 import ast
 import re

@@ -186,7 +186,7 @@ def test_nested_groups_are_sorted_by_key_and_count_their_members() -> None:
     ],
 )
 def test_a_cell_shows(record: Record, column: str, cell: str) -> None:
-    """The widths are those of the line under the headings."""
+    """The line under the headings determines the widths."""
     defaults = {"Name": "a@x", "Priority": 1.0, "PriorityFactor": 1.0, "LastUpdate": MINUTE, "ResourcesUsed": 1}
     other = {**defaults, "Name": "b@x", "Priority": 2e12, "LastUsageTime": MINUTE, "Floor": 1, "Ceiling": 1}
     _, _, heads, rule, line, *_ = shown([{**defaults, **record}, other], "-most", "-allusers").splitlines()

@@ -32,7 +32,7 @@ OTHER = "001 (999.000.000) 2027-01-15 08:00:00 Job executing on host: <another p
 
 
 def story(log: Path, clusters: int = 6, jobs: int = 3, **options: Path) -> Story:
-    """Return submissions, holds and priorities of jobs that log to `log`; those of ``more`` go to other files."""
+    """Return submissions, holds and priorities of jobs that log to `log`; jobs of ``more`` log to other files."""
     events: list[Event] = []
     for cluster in range(1, clusters + 1):
         file = [log, *options.values()][cluster % (1 + len(options))]
