@@ -70,7 +70,9 @@ def serve(argv: Sequence[str]) -> int:
         return _serve_manager(arguments, url)
     if MemberFiles(log_paths(url).base).exist():
         if arguments.has("standby"):
-            raise UsageError("-standby: use this option for a manager, or a pool with one log; other roles have none")
+            raise UsageError(
+                "-standby: only a manager, or a pool in one process, can have a standby; remove this option"
+            )
         return _serve_member(SERVE, arguments, url)
     lock = _standby_lock(arguments, url)
     with closing(open_server(SERVE, arguments, is_measured=True, lock=lock)) as server:
@@ -95,7 +97,9 @@ def _standby_lock(arguments: Arguments, url: str) -> WriterLock | None:
 def _serve_manager(arguments: Arguments, url: str) -> int:
     listen = arguments.value("listen")
     if not listen:
-        raise UsageError("-role manager: name the address for the other roles, such as -listen 0.0.0.0:9618")
+        raise UsageError(
+            "-role manager: no address is set; other roles connect to it; use -listen, such as 0.0.0.0:9618"
+        )
     with _with_extra():
         from ..https.memberships import Managers
         from ..https.service import Address, HttpsService
@@ -128,7 +132,9 @@ def _join_others(arguments: Arguments, server: PoolServer) -> list[Invitation]:
     if not (urls or token):
         return []
     if not (urls and token):
-        raise UsageError("-join and -token belong together: the other managers of the pool, and a token for them")
+        raise UsageError(
+            "-join and -token: one is missing; another manager accepts only a token; use -join URL -token TOKEN"
+        )
     tokens, log = _tokens(token, "-token"), server.paths.base
     invitations = [
         Invitation(url.strip(), tokens, MANAGER, server.engine.state.name, log, is_further=True)
@@ -181,7 +187,7 @@ def _other_broker(arguments: Arguments) -> OtherBroker | None:
     url, path = arguments.value("nats"), arguments.value("credentials")
     if not (url and path):
         raise UsageError(
-            "-nats and -credentials belong together: the NATS server, and the account in which roles use it"
+            "-nats and -credentials: one is missing; the server needs an account; use -nats URL -credentials FILE"
         )
     return OtherBroker(url, Path(path))
 
@@ -192,7 +198,9 @@ def _other_broker(arguments: Arguments) -> OtherBroker | None:
 def join(argv: Sequence[str]) -> int:
     arguments = parse(JOIN, argv)
     if len(arguments.words) not in (0, 2):
-        raise UsageError("poolbook join: name the manager's URL and a token: poolbook join https://HOST:PORT TOKEN")
+        raise UsageError(
+            "poolbook join: a role joins with a manager's URL and a token; use poolbook join https://HOST:PORT TOKEN"
+        )
     default = ACCESS_POINT if arguments.has("flock") else EXECUTION_POINT  # only access points flock
     roles = [role.strip() for role in arguments.value("role", default).split(",")]
     if not set(roles) <= set(_JOINING) or len(set(roles)) < len(roles):
@@ -227,7 +235,9 @@ def _join(arguments: Arguments, role: str, log: str) -> list[Invitation]:
             )
         return []
     if flocks and not (is_member and role == ACCESS_POINT):
-        raise UsageError("-flock: use this option for an access point that has joined its own pool (without -flock)")
+        raise UsageError(
+            "-flock: only an access point that has joined its own pool can flock; first join it without -flock"
+        )
     urls, tokens = arguments.words[0].split(","), _tokens(arguments.words[1], "the second argument")
     name, is_further = arguments.value("name", host_name()), flocks or len(urls) > 1
     invitations = [Invitation(url.strip(), tokens, role, name, base, is_further, flocks) for url in urls]

@@ -139,7 +139,7 @@ def _print_token(arguments: Arguments, text: str) -> int:
 
 def _create(arguments: Arguments, _: Sequence[str]) -> int:
     if not arguments.has("identity"):
-        raise UsageError("poolbook token create: specify the token's holder with -identity user@domain")
+        raise UsageError("poolbook token create: a token needs a holder; specify it with -identity user@domain")
     security, lifetime = _security(arguments), last_number(COMMAND, arguments, "lifetime")
     identity, levels = arguments.value("identity"), arguments.values("authz")
     _check_levels(levels)

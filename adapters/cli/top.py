@@ -28,6 +28,8 @@ def top(argv: Sequence[str]) -> int:
         message = f"poolbook top needs {error.name}, which is not installed: pip install 'poolbook[top]'"
         raise ToolError(message) from None
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise ToolError("poolbook top: use a terminal for its input and output; `poolbook status` prints to files")
+        raise ToolError(
+            "poolbook top: the input or output is not a terminal, which it needs; use `poolbook status` instead"
+        )
     PoolTop(url, safe_url(url), local_time(), at, log_option(url)).run()
     return 0

@@ -22,7 +22,7 @@ _LISTEN = "127.0.0.1:0"
 def view(argv: Sequence[str]) -> int:
     arguments = parse(VIEW, argv)
     if len(arguments.words) > 1:
-        raise UsageError("poolbook view: name one log: poolbook view pool.db")
+        raise UsageError("poolbook view: it shows one log at a time; name one: poolbook view pool.db")
     url = arguments.words[0] if arguments.words else selected_log(arguments)
     try:
         from ..https.service import Address

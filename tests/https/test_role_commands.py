@@ -117,12 +117,12 @@ def test_errors_name_the_problem_and_the_fix(tmp_path: Path) -> None:
                 2,
                 "the second argument must be a token, a file or directory with tokens, or -",
             ),
-            ("join URL -log x.db", 2, "name the manager's URL and a token"),
+            ("join URL -log x.db", 2, "a role joins with a manager's URL and a token; use poolbook join"),
             ("join -log x.db", 2, "x.db has not joined a pool yet; use poolbook join https://HOST:PORT TOKEN"),
             ("join URL token -role manager -log x.db", 2, "-role manager: use execution-point or access-point"),
             ("join URL token -role access-point -log e.db", 1, "e.db is the log of execution-point/ep in the pool"),
             ("join https://127.0.0.1:1 token -log x.db", 1, "does not answer: "),
-            ("serve -role manager -log m.db", 2, "name the address for the other roles, such as -listen 0.0.0.0:9618"),
+            ("serve -role manager -log m.db", 2, "no address is set; other roles connect to it; use -listen"),
             (
                 "serve -role manager -listen x:y -log m.db",
                 2,
@@ -132,7 +132,7 @@ def test_errors_name_the_problem_and_the_fix(tmp_path: Path) -> None:
             (
                 "serve -role manager -listen ADDRESS -nats tls://x -log n.db",
                 2,
-                "-nats and -credentials belong together",
+                "-nats and -credentials: one is missing",
             ),
             (
                 "serve -role startd -log n.db",

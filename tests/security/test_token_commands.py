@@ -226,7 +226,7 @@ def test_a_daemon_in_an_approved_network_gets_its_token_immediately(run: Run, lo
         ((), "specify one of create, list, revoke, request, requests, approve, not ''"),
         (("destroy",), "not 'destroy'"),
         (("list", "x"), "remove 'x'"),
-        (("create",), "specify the token's holder with -identity"),
+        (("create",), "a token needs a holder; specify it with -identity"),
         (("create", "-identity", "a b"), "'a b' is not an identity; use a name such as alice@example.org"),
         (("create", "-identity", "a", "-authz", "SUPER"), "'SUPER' is not an authorization level; use one of"),
         (("create", "-identity", "a", "-lifetime", "x"), "-lifetime must be a whole number"),
