@@ -9,39 +9,51 @@ from typing import Final, NamedTuple
 from ...domain import events as e
 from ...domain.names import JobId
 from ...domain.ports.log import EventStore
+from ...domain.state.job_procs import job_procs
 from ...domain.state_machines import LEFT
 from ..narration.formatting import EVER
 from .slot import SLOT_KINDS, concerns_slot, is_defect, may_explain
 
 _OF_ADS = (e.ClusterSubmitted, e.JobsEdited)
-_SHARED = ("pool", "negotiator", "requests", "evidence", "defrag", "daemons")
+_WITHOUT_TRANSITIONS = [
+    kind for kind in e.TOPICS.values() if issubclass(kind, e.SlotEvent) and kind is not e.SlotTransitioned
+]
+_OF_POOL = ("pool", "daemons")
+_OF_DECISIONS = ("negotiator", "requests", "evidence", "defrag")
+_APART = 500  #: events between the first and the last event of a decision, at most
+_ANSWER = 10_000  #: events between an event and the answer to the request that caused it, at most
 
 
 def job_events(log: EventStore, cluster: int, proc: int | None = None) -> list[e.LoggedEvent]:
     """Return the events that ``why_job`` needs for a job, or for any job of a cluster, in order, except events of the
     next cycle, which depends on the whole log."""
-    events = dict(log.read_stream(f"cluster/{cluster}"))
+    events = {pair[0]: pair[1] for pair in log.read_stream(f"cluster/{cluster}") if _concerns(pair[1], proc)}
     first, last = _life_of(events, proc)
     slots = {
         event.slot for event in events.values() if isinstance(event, e.JobActivated) and proc in (None, event.proc)
     }
-    for stream in _SHARED:
+    for stream in _OF_POOL:
         events.update(log.read_stream(stream))
+    for stream in _OF_DECISIONS:
+        since_first = log.read_stream(stream, max(first - _APART, 0))
+        events.update(takewhile(lambda pair: pair[0] <= last + _ANSWER, since_first))
     cycles = [event for event in events.values() if isinstance(event, e.CycleHeld)]
     for other in {JobId.parse(reason.job).cluster for cycle in cycles for reason in cycle.unmatched} - {cluster}:
         # A rejection names the first job of an autocluster, which can be another cluster's.
-        others = log.read_stream(f"cluster/{other}")
-        events.update((position, event) for position, event in others if isinstance(event, _OF_ADS))
+        events.update(log.read_back(f"cluster/{other}", kinds=_OF_ADS))
     jobs = [(match.slot, JobId.parse(match.job)) for cycle in cycles for match in cycle.matches]
     slots |= {slot for slot, job in jobs if job.cluster == cluster and proc in (None, job.proc)}
     for slot in slots:
         # A slot can run many other jobs before and after; of these, only the claims matter.
-        events.update(
-            (position, event)
-            for position, event in log.read_stream(f"slot/{slot}")
-            if first <= position <= last or not isinstance(event, e.SlotTransitioned)
-        )
+        events.update(log.read_back(f"slot/{slot}", kinds=_WITHOUT_TRANSITIONS))
+        events.update(takewhile(lambda pair: pair[0] <= last, log.read_stream(f"slot/{slot}", first - 1)))
     return sorted(events.items())
+
+
+def _concerns(event: e.Event, proc: int | None) -> bool:
+    """Return False if an event of a cluster is only about other processes than this one (None: any)."""
+    jobs = None if isinstance(event, e.JobsMaterialized) else job_procs(event)
+    return proc is None or jobs is None or not jobs[1] or any(first <= proc <= last for first, last in jobs[1])
 
 
 def _life_of(events: Mapping[int, e.Event], proc: int | None) -> tuple[int, int]:
@@ -61,8 +73,6 @@ _MOST_READ = 5_000  #: events of a slot since its last claim that are read one b
 _NARRATED, _EXPLAINING, _FIRST = 600, 200, 24
 """Of the events of a long claim, ``why_slot`` needs the last ones, before them the last ones that may explain the
 slot's state, and the first ones."""
-_APART = 500  #: events between the first and the last event of a decision about a slot, at most
-_ANSWER = 10_000  #: events between an event and the answer to the request that caused it, at most
 _MOST_MATCHES = 50_000  #: matches and rejections of cycles that are read
 _ROUTINE = (e.SlotTransitioned, e.SlotAdChanged, e.ClaimActivated, e.ClaimDeactivated)
 _RARE = [kind for kind in SLOT_KINDS if issubclass(kind, e.SlotEvent) and kind not in _ROUTINE]

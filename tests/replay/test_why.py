@@ -263,6 +263,20 @@ def test_a_slot_is_explained_from_as_many_events_of_a_long_log_as_of_a_short_one
     assert counts[0] == counts[1] < 3_000
 
 
+def test_a_job_is_explained_from_as_many_events_of_a_long_log_as_of_a_short_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("tests.bench.long_log.CLUSTER", 500)
+    counts = []
+    for jobs in (2_000, 8_000):
+        log = open_log("memory:", create=True)
+        write_long_log(log, jobs)
+        counted_log = _CountedLog(log)
+        assert why(counted_log, "2.7") == why_job(log.read(), 2, 7)
+        counts.append(counted_log.count)
+    assert counts[0] == counts[1] < 3_000
+
+
 def test_the_views_spare_the_search_for_the_beginning_of_a_long_claim(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
