@@ -106,6 +106,10 @@ class Configuration:
         """Check whether a setting was assigned a value, even if that is HTCondor's default."""
         return (self._key(name) or name.lower()) in self._values.assigned
 
+    def assigned_names(self) -> list[str]:
+        """Return the names that were assigned a value, even if that is HTCondor's default, sorted."""
+        return sorted(self._values.original_name(key) for key in self._values.assigned)
+
     def source(self, name: str) -> SettingSource:
         """Return the source of a setting's value; ``<Default>`` if the setting has no value."""
         key = self._key(name)

@@ -270,7 +270,7 @@ class _FitCache(dict[tuple[Signature, str, int, int], bool]):
 
 def _match_attributes(state: AccessPoint, slot: str) -> Ad:
     """Return the attributes of NEGOTIATOR_MATCH_EXPRS; none for a slot that the negotiator of another pool matched."""
-    is_flocked = slot.rpartition("@")[2] in state.peers.flocked
+    is_flocked = state.peers.flocked and slot.rpartition("@")[2] in state.peers.flocked
     return {} if is_flocked else MATCH_ATTRIBUTES.in_settings(state.settings)
 
 

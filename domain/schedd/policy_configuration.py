@@ -174,9 +174,9 @@ def _attribute_lists(configuration: Configuration) -> Ad:
 
 def _rounding_rules(configuration: Configuration) -> Ad:
     rules: Ad = {}
-    for name in configuration.all_names():
+    for name in configuration.assigned_names():
         attribute = re.sub(f"(?i)^(SCHEDD[.])?{ROUNDING}", "", name)
-        if attribute == name or not configuration.is_assigned(name):
+        if attribute == name:
             continue
         setting = f"{ROUNDING}{attribute}"
         rules[setting] = configuration.get(setting).strip() or SET_TO_EMPTY

@@ -34,7 +34,7 @@ _LARGEST = 2**63  #: ClassAd integers are smaller
 def rounding_rules(state: AccessPoint) -> Rules:
     """Return the rules in force."""
     settings = (*state.dialect.setting_defaults.items(), *state.settings.items())
-    return _parse_rules(tuple(setting for setting in settings if ROUNDING in setting[0]))
+    return _parse_rules(tuple([setting for setting in settings if ROUNDING in setting[0]]))
 
 
 @lru_cache(maxsize=8)

@@ -125,7 +125,7 @@ def test_the_page_is_updated_when_the_log_grows(url: str) -> None:
 
 def test_the_command_needs_a_terminal(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["top", "-log", url]) == 1
-    assert "use a terminal" in capsys.readouterr().err
+    assert "is not a terminal" in capsys.readouterr().err
 
 
 def test_a_missing_extra_is_named(
