@@ -171,7 +171,8 @@ def _idle_situation(job: OwnJob, next_cycle: NextCycle) -> Situation:
         earlier_steps.insert(0, job.reservation)
         if job.reservation.code == "reserved":
             return Situation("job_idle", earlier_steps, "wait_for_room")
-    delay = None if job.ad.get("JobUniverse", "") in START_SETTINGS else next_cycle.delayed_start()
+    has_delay = job.ad.get("JobUniverse", "") not in START_SETTINGS and (job.match or "JOB_START_DELAY" in job.settings)
+    delay = next_cycle.delayed_start() if has_delay else None  # which reads all events
     if delay is not None and (job.match or delay.has_idle_claims):
         facts = {"setting": delay.setting, "until": instant(delay.at, job.zone), "slot": job.match}
         return Situation("job_idle", [job.about_now("start_delayed", **facts), *earlier_steps], "wait_for_turn")
