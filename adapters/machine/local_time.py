@@ -49,7 +49,7 @@ def _seconds_as_utc(local: datetime) -> int:
 
 def local_zone() -> str:
     """Return the name of this machine's zone, for ``zone_of``."""
-    from ...domain.classad.time_zones import zone_of
+    from ...domain.classad.time_zones import zone_of  # loads ClassAds, which most commands do not need
 
     for name in (os.environ.get("TZ", "").removeprefix(":"), os.path.realpath(_LOCALTIME).partition("zoneinfo/")[2]):
         try:

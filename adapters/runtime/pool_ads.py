@@ -412,8 +412,10 @@ class _Gathered:
         from ...domain.state.pool_settings import DAEMON_ATTRIBUTES
 
         daemon, *roles = _DAEMONS.get(text(ad, "MyType") or "", ("",))
+        if not daemon:
+            return ad
         name = text(ad, "ScheddName") or text(ad, "Machine")
-        if daemon and all(f"{role}/{name}" not in self.elsewhere for role in roles):
+        if all(f"{role}/{name}" not in self.elsewhere for role in roles):
             attributes = DAEMON_ATTRIBUTES[daemon].in_settings(self.views.pool().settings)
             if daemon == "SCHEDD":
                 attributes |= self.printed_for_schedd

@@ -178,7 +178,7 @@ _SUBMIT_ATTRIBUTE_LISTS: Final = ("SUBMIT_ATTRS", "SUBMIT_EXPRS", "SYSTEM_SUBMIT
 
 def _submit_attributes(configuration: Configuration) -> Ad:
     """Return the attributes that submissions add to their jobs. Attributes without a value are ignored."""
-    listed = " ".join(configuration.get(name) for name in _SUBMIT_ATTRIBUTE_LISTS).replace(",", " ").split()
+    listed = split_list(" ".join(configuration.get(name) for name in _SUBMIT_ATTRIBUTE_LISTS))
     names = {name.lower(): name for name in (re.sub(r"(?i)^MY\.", "+", name) for name in reversed(listed))}
     texts = {name: configuration.get(name.removeprefix("+")).strip() for name in names.values()}
     return {f"{SUBMIT_ATTRIBUTE}{name}": text for name, text in sorted(texts.items()) if text}
